@@ -1,0 +1,21 @@
+//! May they? Requests in, decisions out: the table of methods and events, the policy file, and the judgement of URLs.
+//!
+//! Pure functions: no I/O, no clock, no async. What cannot be understood is denied. Only [`admit`], next to [`decide`],
+//! turns a decision into the [`Permitted`] value without which the engine cannot send anything.
+
+mod address;
+mod decide;
+mod decision;
+mod file;
+pub mod methods;
+mod pattern;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod verb;
+
+pub use decide::{Grants, Request, Surface, decide};
+pub use decision::{Decision, Permitted, RuleRef, Verdict, admit};
+pub use file::PolicyError;
+pub use rules::{Policy, TestFailure};
+pub use verb::Verb;

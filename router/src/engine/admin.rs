@@ -1,0 +1,134 @@
+//! What the API and the CLI ask of the engine.
+
+use ownership::id::TaskId;
+use ownership::{Lineage, Relation};
+
+use super::Engine;
+use super::io::{
+    AdminCommand, AdminError, AdminErrorKind, AdminReply, AdminRequest, ClientInfo, CloseCode, Output, PageInfo,
+    StatusInfo, TaskInfo,
+};
+use super::state::TaskState;
+
+impl Engine {
+    pub(super) fn admin(&mut self, request: AdminRequest, command: AdminCommand) {
+        match command {
+            AdminCommand::TaskNew(spec) => {
+                if let Err(error) = self.new_task(request, spec) {
+                    self.admin_reply(Some(request), Err(error));
+                }
+            }
+            AdminCommand::TaskList => {
+                let mut ids: Vec<TaskId> = self.tasks.keys().copied().collect();
+                ids.sort_unstable();
+                let tasks = ids.into_iter().filter_map(|id| self.task_info(id)).collect();
+                self.admin_reply(Some(request), Ok(AdminReply::Tasks(tasks)));
+            }
+            AdminCommand::TaskShow(name) => {
+                let reply = self.task_named(&name).and_then(|id| self.task_info(id)).map(AdminReply::Task);
+                self.admin_reply(Some(request), reply.ok_or_else(|| no_such_task(&name)));
+            }
+            AdminCommand::TaskEnd { name, keep_pages } => match self.task_named(&name) {
+                Some(id) => self.end_task(id, keep_pages, Some(request), CloseCode::TaskEnded),
+                None => self.admin_reply(Some(request), Ok(AdminReply::Ended)),
+            },
+            AdminCommand::Status => {
+                let status = self.status();
+                self.admin_reply(Some(request), Ok(AdminReply::Status(status)));
+            }
+        }
+    }
+
+    pub(super) fn admin_reply(&mut self, request: Option<AdminRequest>, reply: Result<AdminReply, AdminError>) {
+        if let Some(request) = request {
+            self.outputs.push_back(Output::AdminReply { request, reply });
+        }
+    }
+
+    fn task_named(&self, name: &str) -> Option<TaskId> {
+        self.tasks.iter().find(|(_, task)| task.name == name).map(|(id, _)| *id)
+    }
+
+    fn status(&self) -> StatusInfo {
+        StatusInfo {
+            product: self.browser.product.clone(),
+            user_agent: self.browser.user_agent.clone(),
+            revision: self.browser.revision.clone(),
+            js_version: self.browser.js_version.clone(),
+            protocol_version: self.browser.protocol_version.clone(),
+            origin: self.config.origin,
+            tasks: self.tasks.len(),
+            clients: self.clients.len(),
+            pages: self.tasks.keys().map(|id| self.page_ids(*id).len()).sum(),
+        }
+    }
+
+    pub(super) fn task_info(&self, id: TaskId) -> Option<TaskInfo> {
+        let task = self.tasks.get(&id)?;
+        let pages = self.page_ids(id);
+        let clients = self.clients_of(id);
+        Some(TaskInfo {
+            id,
+            name: task.name.clone(),
+            state: match task.state {
+                TaskState::Starting => "starting",
+                TaskState::Active => "active",
+                TaskState::Ending => "ending",
+            },
+            context: task.context_kind,
+            policy: task.policy.name().to_owned(),
+            labels: task.labels.clone(),
+            expires_at: self.expires_at(id),
+            idle_ttl: task.idle_ttl,
+            pages: pages
+                .into_iter()
+                .filter_map(|page| {
+                    let target = self.targets.get(&page)?;
+                    let opener = match self.ledger.lineage(page) {
+                        Some(Lineage::OpenedBy(opener) | Lineage::ClickedIn(opener)) => Some(opener),
+                        _ => None,
+                    };
+                    (target.info.kind == "page").then(|| PageInfo {
+                        target_id: page.to_string(),
+                        url: target.info.url.clone(),
+                        title: target.info.title.clone(),
+                        opener: opener
+                            .filter(|opener| self.ledger.target(id, *opener) != Relation::Foreign)
+                            .map(|opener| opener.to_string()),
+                    })
+                })
+                .collect(),
+            clients: clients
+                .into_iter()
+                .filter_map(|client| {
+                    let state = self.clients.get(&client)?;
+                    Some(ClientInfo { id: client, user_agent: state.user_agent.clone(), since: state.since })
+                })
+                .collect(),
+            last_refusals: task.refusals.iter().cloned().collect(),
+        })
+    }
+
+    /// The browser is gone: whoever waits for an answer of the API gets one.
+    pub(super) fn lose_admin_requests(&mut self, reason: &str) {
+        let mut waiting = Vec::new();
+        for task in self.tasks.values_mut() {
+            waiting.extend(task.waiting_new.take());
+            waiting.append(&mut task.ending_requests);
+        }
+        for request in waiting {
+            let message = format!("the browser is gone: {reason}");
+            self.outputs.push_back(Output::AdminReply {
+                request,
+                reply: Err(AdminError { kind: AdminErrorKind::Unavailable, message }),
+            });
+        }
+    }
+}
+
+fn no_such_task(name: &str) -> AdminError {
+    AdminError {
+        kind: AdminErrorKind::NotFound,
+        message: format!("there is no task named {name:?}; `tabwarden task list` names those that there are"),
+    }
+}

@@ -1,0 +1,205 @@
+//! Commands in flight to the browser. Ids to the browser stay in int32 for ever: they are slots of a slab, used again in
+//! the order in which they were freed, so that an answer that comes late cannot meet a young call.
+
+use std::collections::VecDeque;
+
+use ownership::id::{ClientId, ClientSessionId, ContextId, SessionId, TargetId, TaskId};
+
+/// Where the response to a client's command goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyTo {
+    pub client: ClientId,
+    pub id: i32,
+    pub session: Option<ClientSessionId>,
+}
+
+/// What the engine takes from a result before the client gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learn {
+    Nothing,
+    /// Sets a page up; a held page is not resumed before these are answered.
+    Setup,
+    /// `executionContextId` of an isolated world.
+    World,
+    /// `windowId` of this page's window.
+    Window(TargetId),
+    /// A browser context of this client's.
+    Context {
+        dispose_on_detach: bool,
+    },
+    ContextDisposed(ContextId),
+}
+
+/// Root commands by which the gates are put up, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootStep {
+    Version,
+    Contexts,
+    Discover,
+    Fetch,
+    AutoAttach,
+}
+
+/// Who asked for a session on a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttachCall {
+    pub client: ClientId,
+    /// The session on whose behalf it appears; `None` for the client's root.
+    pub scope: Option<ClientSessionId>,
+    pub target: TargetId,
+    /// An explicit `Target.attachToTarget`, which has a response of its own.
+    pub reply: Option<ReplyTo>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Purpose {
+    /// A client's command, forwarded.
+    Client {
+        to: ReplyTo,
+        learn: Learn,
+    },
+    Root(RootStep),
+    /// The browser context of an isolated task.
+    TaskContext(TaskId),
+    /// A page that Tabwarden opens for a task: the first blank one, or one that the API asked for.
+    OpenPage {
+        task: TaskId,
+        url: String,
+    },
+    /// A page that a client creates.
+    CreatePage {
+        to: ReplyTo,
+        task: TaskId,
+        url: String,
+    },
+    GuardSetup(TargetId),
+    GuardFrames(TargetId),
+    Attach(AttachCall),
+    /// One step of ending a task.
+    EndTask(TaskId),
+    /// Nobody waits for it; an error is normal (the thing was gone already).
+    Nothing,
+}
+
+#[derive(Debug)]
+pub struct Call {
+    /// The upstream session that it went to.
+    pub session: Option<SessionId>,
+    pub purpose: Purpose,
+}
+
+#[derive(Default, Debug)]
+pub struct Calls {
+    slots: Vec<Option<Call>>,
+    free: VecDeque<usize>,
+}
+
+/// Slots are not used again before this many others are free, so that a late answer finds an empty slot.
+const QUARANTINE: usize = 64;
+
+impl Calls {
+    /// `None` only when 2^31 commands are in flight.
+    pub fn open(&mut self, call: Call) -> Option<i32> {
+        let slot = match self.free.len() > QUARANTINE {
+            true => self.free.pop_front()?,
+            false => {
+                self.slots.push(None);
+                self.slots.len() - 1
+            }
+        };
+        self.slots[slot] = Some(call);
+        i32::try_from(slot + 1).ok()
+    }
+
+    /// The call with that id, if its answer came from the session that it was sent to.
+    pub fn close(&mut self, id: i32, session: Option<SessionId>) -> Option<Call> {
+        let slot = usize::try_from(id).ok()?.checked_sub(1)?;
+        let entry = self.slots.get_mut(slot)?;
+        // Chromium answers for a dead session without its id.
+        if session.is_some() && entry.as_ref()?.session != session {
+            return None;
+        }
+        let call = entry.take()?;
+        self.free.push_back(slot);
+        Some(call)
+    }
+
+    /// Everything in flight on a session that is gone: Chromium will never answer these.
+    pub fn drain_session(&mut self, session: SessionId) -> Vec<Purpose> {
+        self.drain(|call| call.session == Some(session))
+    }
+
+    pub fn drain_all(&mut self) -> Vec<Purpose> {
+        self.drain(|_| true)
+    }
+
+    fn drain(&mut self, mut matching: impl FnMut(&Call) -> bool) -> Vec<Purpose> {
+        let mut drained = Vec::new();
+        for (slot, entry) in self.slots.iter_mut().enumerate() {
+            if entry.as_ref().is_some_and(&mut matching)
+                && let Some(call) = entry.take()
+            {
+                self.free.push_back(slot);
+                drained.push(call.purpose);
+            }
+        }
+        drained
+    }
+
+    pub fn purposes(&self) -> impl Iterator<Item = &Purpose> {
+        self.slots.iter().flatten().map(|call| &call.purpose)
+    }
+
+    /// In the order in which they were sent; only for the few root calls for which order matters.
+    pub fn first_attach(&self, target: TargetId) -> Option<AttachCall> {
+        // Attaches to one target are told apart by client afterwards, so any of them is as good as the oldest.
+        self.purposes().find_map(|purpose| match purpose {
+            Purpose::Attach(call) if call.target == target => Some(*call),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(session: Option<SessionId>) -> Call {
+        Call { session, purpose: Purpose::Nothing }
+    }
+
+    #[test]
+    fn an_answer_closes_its_call_once() {
+        let mut calls = Calls::default();
+        let id = calls.open(call(None)).unwrap();
+        assert!(calls.close(id, None).is_some());
+        assert!(calls.close(id, None).is_none());
+        for id in [0, -1, i32::MAX, i32::MIN] {
+            assert!(calls.close(id, None).is_none());
+        }
+    }
+
+    #[test]
+    fn an_answer_from_another_session_is_not_the_calls() {
+        let mut calls = Calls::default();
+        let session = SessionId::new("A");
+        let id = calls.open(call(session)).unwrap();
+        assert!(calls.close(id, SessionId::new("B")).is_none());
+        assert!(calls.close(id, None).is_some(), "Chromium leaves the id of a dead session out");
+    }
+
+    #[test]
+    fn ids_are_used_again_but_not_at_once() {
+        let mut calls = Calls::default();
+        let mut largest = 0;
+        let first = calls.open(call(None)).unwrap();
+        calls.close(first, None);
+        assert_ne!(calls.open(call(None)).unwrap(), first);
+        for _ in 0..10_000 {
+            let id = calls.open(call(None)).unwrap();
+            largest = largest.max(id);
+            calls.close(id, None);
+        }
+        assert!(largest < 200, "{largest}");
+    }
+}

@@ -1,0 +1,235 @@
+//! Ids in parameters: each one that the table names is looked up in the ledger before anything is sent, and what is not the
+//! client's gets the answer that a thing which never existed would get.
+
+use ownership::Relation;
+use ownership::id::{ClientId, ClientSessionId, ContextId, DownloadId, FrameId, SessionId, TargetId, WindowId};
+use policy::methods::{ParamKind, Row};
+use serde_json::Value;
+
+use super::Engine;
+use super::calls::ReplyTo;
+use super::from_client::Judged;
+use super::refusal::Refusal;
+
+/// The values at a path like `files[]` or `a.b`; a part that is missing gives none.
+pub(super) fn values_at<'v>(params: &'v Value, path: &str) -> Vec<&'v Value> {
+    let mut found = vec![params];
+    for part in path.split('.') {
+        let (name, each) = match part.strip_suffix("[]") {
+            Some(name) => (name, true),
+            None => (part, false),
+        };
+        found = found
+            .into_iter()
+            .filter_map(|value| value.get(name))
+            .flat_map(|value| match (each, value) {
+                (true, Value::Array(values)) => values.iter().collect(),
+                _ => vec![value],
+            })
+            .filter(|value| !value.is_null())
+            .collect();
+    }
+    found
+}
+
+impl Engine {
+    /// Looks at every parameter that the row names. `session`: `None` on the root.
+    pub(super) fn check_params(
+        &self,
+        to: ReplyTo,
+        session: Option<SessionId>,
+        row: &'static Row,
+        params: &Value,
+    ) -> Result<Judged, Refusal> {
+        let mut judged = Judged::default();
+        for param in row.params.iter() {
+            for value in values_at(params, param.path) {
+                self.check_param(to, session, param.path, param.kind, value, &mut judged)?;
+            }
+        }
+        // A page of the task's in a context that a client of it made is not in the shared profile.
+        let context =
+            session.and_then(|session| self.client_session(session)).and_then(|s| self.ledger.context_of(s.page));
+        if let Some(context) = context {
+            judged.shared_profile = Some(self.ledger.owner_of_context(context).is_none());
+        }
+        Ok(judged)
+    }
+
+    fn check_param(
+        &self,
+        to: ReplyTo,
+        session: Option<SessionId>,
+        path: &str,
+        kind: ParamKind,
+        value: &Value,
+        judged: &mut Judged,
+    ) -> Result<(), Refusal> {
+        let text = || value.as_str().ok_or_else(|| Refusal::invalid_params(&format!("{path} must be a string")));
+        let number = || value.as_i64().ok_or_else(|| Refusal::invalid_params(&format!("{path} must be an integer")));
+        match kind {
+            ParamKind::Target => self.check_target(to.client, text()?).map(|_| ()),
+            ParamKind::Frame => self.check_frame(session, text()?),
+            ParamKind::Context => self.check_context(to.client, text()?).map(|_| ()),
+            ParamKind::Session => self.check_session(to.client, text()?),
+            ParamKind::Window => self.check_window(to.client, number()?),
+            ParamKind::Download => self.check_download(to.client, text()?),
+            ParamKind::World => self.check_world(session, number()?),
+            ParamKind::UniqueWorld => self.check_unique_world(session, text()?),
+            ParamKind::Object => self.check_object(session, text()?),
+            ParamKind::Url(verb) => {
+                judged.urls.push((verb, text()?.to_owned()));
+                Ok(())
+            }
+            ParamKind::ReadPaths => {
+                judged.read_paths.push(text()?.to_owned());
+                Ok(())
+            }
+            ParamKind::WritePath => {
+                judged.write_paths.push(text()?.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn check_target(&self, client: ClientId, text: &str) -> Result<TargetId, Refusal> {
+        let task = self.task_of(client).ok_or_else(Refusal::unknown_target)?;
+        let target = TargetId::new(text).ok_or_else(Refusal::unknown_target)?;
+        match self.ledger.target(task, target) {
+            Relation::Owned => Ok(target),
+            Relation::Gone => Err(Refusal::target_gone()),
+            Relation::Foreign | Relation::Unknown => Err(Refusal::unknown_target()),
+        }
+    }
+
+    fn check_frame(&self, session: Option<SessionId>, text: &str) -> Result<(), Refusal> {
+        let page = session.and_then(|session| self.client_session(session)).map(|session| session.page);
+        let frame = FrameId::new(text);
+        match page.zip(frame).map(|(page, frame)| self.ledger.frame(page, frame)) {
+            Some(Relation::Owned) => Ok(()),
+            _ => Err(Refusal::unknown_frame()),
+        }
+    }
+
+    pub(super) fn check_context(&self, client: ClientId, text: &str) -> Result<ContextId, Refusal> {
+        let unknown = || Refusal::unknown_context(text);
+        let task = self.task_of(client).ok_or_else(unknown)?;
+        let context = ContextId::new(text).ok_or_else(unknown)?;
+        let is_default = self.context_of_task(task) == Some(context);
+        match self.ledger.context(task, context) {
+            Relation::Owned => Ok(context),
+            // A shared task's default context is the profile's; clients learn its id from their own pages.
+            _ if is_default => Ok(context),
+            _ => Err(unknown()),
+        }
+    }
+
+    fn check_session(&self, client: ClientId, text: &str) -> Result<(), Refusal> {
+        let known = ClientSessionId::new(text).is_some_and(|session| {
+            self.clients.get(&client).is_some_and(|client| client.sessions.contains_key(&session))
+        });
+        if known { Ok(()) } else { Err(Refusal::unknown_session()) }
+    }
+
+    pub(super) fn check_window(&self, client: ClientId, window: i64) -> Result<(), Refusal> {
+        let task = self.task_of(client).ok_or_else(Refusal::unknown_window)?;
+        match self.ledger.window(task, WindowId(window)) {
+            Relation::Owned => Ok(()),
+            _ => Err(Refusal::unknown_window()),
+        }
+    }
+
+    pub(super) fn check_download(&self, client: ClientId, text: &str) -> Result<(), Refusal> {
+        let task = self.task_of(client).ok_or_else(Refusal::unknown_download)?;
+        match DownloadId::new(text).map(|download| self.ledger.download(task, download)) {
+            Some(Relation::Owned) => Ok(()),
+            _ => Err(Refusal::unknown_download()),
+        }
+    }
+
+    /// Execution contexts are told on each session; one that the client saw on another of its sessions on the same target
+    /// is as good.
+    fn check_world(&self, session: Option<SessionId>, world: i64) -> Result<(), Refusal> {
+        match self.sessions_beside(session).any(|session| session.worlds.contains(&world)) {
+            true => Ok(()),
+            false => Err(Refusal::unknown_world()),
+        }
+    }
+
+    fn check_unique_world(&self, session: Option<SessionId>, world: &str) -> Result<(), Refusal> {
+        match self.sessions_beside(session).any(|session| session.unique_worlds.contains_key(world)) {
+            true => Ok(()),
+            false => Err(Refusal::unknown_unique_world()),
+        }
+    }
+
+    /// A handle names its execution context (`<isolate>.<context>.<number>`). One that leads into an extension's world is
+    /// refused; any other that the client did not get from Chromium is nothing to Chromium either.
+    fn check_object(&self, session: Option<SessionId>, handle: &str) -> Result<(), Refusal> {
+        let hidden = world_of_handle(handle)
+            .is_some_and(|world| self.sessions_beside(session).any(|session| session.hidden_worlds.contains(&world)));
+        if hidden { Err(Refusal::unknown_world()) } else { Ok(()) }
+    }
+
+    fn sessions_beside(&self, session: Option<SessionId>) -> impl Iterator<Item = &super::state::ClientSession> {
+        let session = session.and_then(|session| self.client_session(session));
+        let client = session.map(|session| session.client);
+        session
+            .and_then(|session| self.targets.get(&session.target))
+            .into_iter()
+            .flat_map(|target| target.sessions.iter())
+            .filter_map(|id| self.client_session(*id))
+            .filter(move |other| Some(other.client) == client)
+    }
+
+    /// Whatever else a command carries: a whole string that is the id of something foreign does not leave this process for
+    /// this client. Behind the table, so that a parameter which a newer Chromium adds is no way around it.
+    pub(super) fn refuse_foreign_ids(&self, client: ClientId, raw: &str) -> Result<(), Refusal> {
+        let Some(task) = self.task_of(client) else { return Ok(()) };
+        // Ids are 32 hex digits, or a dashed guid of 36: only strings of these lengths are looked up.
+        let foreign = |text: &str| matches!(text.len(), 32 | 36) && self.ledger.names_foreign(task, text);
+        if raw.split('"').any(foreign) {
+            return Err(Refusal::unknown_target());
+        }
+        // With escapes the text of a string is not what stands there.
+        if raw.contains("\\u") && serde_json::from_str(raw).is_ok_and(|value: Value| any_string(&value, &foreign)) {
+            return Err(Refusal::unknown_target());
+        }
+        Ok(())
+    }
+}
+
+/// A handle is `<isolate>.<execution context>.<number>`.
+pub(super) fn world_of_handle(handle: &str) -> Option<i64> {
+    handle.split('.').nth(1)?.parse().ok()
+}
+
+fn any_string(value: &Value, is: &impl Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => is(text),
+        Value::Array(values) => values.iter().any(|value| any_string(value, is)),
+        Value::Object(map) => map.iter().any(|(key, value)| is(key) || any_string(value, is)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn paths_reach_into_objects_and_arrays() {
+        let params = json!({"a": {"b": [1, 2]}, "files": ["x", "y"], "list": [{"id": 5}, {}], "none": null});
+        assert_eq!(values_at(&params, "files[]"), [&json!("x"), &json!("y")]);
+        assert_eq!(values_at(&params, "a.b[]"), [&json!(1), &json!(2)]);
+        assert_eq!(values_at(&params, "list[].id"), [&json!(5)]);
+        assert!(values_at(&params, "none").is_empty());
+        assert!(values_at(&params, "a.c.d").is_empty());
+    }
+
+    #[test]
+    fn a_value_where_a_list_should_be_is_checked_too() {
+        assert_eq!(values_at(&json!({"files": "x"}), "files[]"), [&json!("x")]);
+    }
+}

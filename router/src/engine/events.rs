@@ -1,0 +1,255 @@
+//! Events on clients' sessions: delivered, filtered or dropped as the table says. What has no row is dropped and said once.
+
+use ownership::Change;
+use ownership::id::{DownloadId, FrameId, SessionId};
+use policy::methods::{self, Delivery, EventRow, ParamKind};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::Engine;
+use super::calls::Purpose;
+use super::check::{values_at, world_of_handle};
+
+const EXTENSION: &str = "chrome-extension://";
+
+fn value(params: Option<&RawValue>) -> Value {
+    params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+}
+
+impl Engine {
+    pub(super) fn client_session_event(&mut self, session: SessionId, method: &str, params: Option<&RawValue>) {
+        let raw = params.map_or("{}", RawValue::get);
+        let Some(row) = methods::event(method) else {
+            return self.odd(method, format!("event {method} has no row in the table and is dropped"));
+        };
+        match row.delivery {
+            Delivery::Drop => {}
+            Delivery::Deliver => {
+                if method == "Page.frameAttached" {
+                    self.learn_attached_frame(session, &value(params));
+                }
+                self.deliver(session, method, raw);
+            }
+            Delivery::Filter => self.filter(session, row, params),
+        }
+    }
+
+    fn deliver(&mut self, session: SessionId, method: &str, raw: &str) {
+        let Some((client, shown)) = self.client_session(session).map(|session| (session.client, session.shown)) else {
+            return;
+        };
+        self.event(client, Some(shown), method, raw);
+    }
+
+    /// The guard sees the same event, but on a session of its own: which of the two is read first is Chromium's choice, and
+    /// a client may use the frame at once.
+    fn learn_attached_frame(&mut self, session: SessionId, params: &Value) {
+        let page = self.client_session(session).map(|session| session.page);
+        if let (Some(page), Some(frame)) = (page, params["frameId"].as_str().and_then(FrameId::new)) {
+            self.change(Change::FrameAttached { frame, page });
+        }
+    }
+
+    fn filter(&mut self, session: SessionId, row: &'static EventRow, params: Option<&RawValue>) {
+        let method = row.event;
+        let raw = params.map_or("{}", RawValue::get);
+        match method {
+            "Target.attachedToTarget" => self.client_child_attached(session, &value(params)),
+            "Target.detachedFromTarget" => self.client_child_detached(&value(params)),
+            "Target.targetInfoChanged" => self.client_child_changed(session, &value(params), raw),
+            "Runtime.executionContextCreated" => self.world_created(session, &value(params), raw),
+            "Runtime.executionContextDestroyed" => self.world_destroyed(session, &value(params), raw),
+            "Runtime.executionContextsCleared" => {
+                if let Some(session) = self.client_session_mut(session) {
+                    session.worlds.clear();
+                    session.unique_worlds.clear();
+                }
+                self.deliver(session, method, raw);
+            }
+            // Scripts of extensions are no part of the page. The text is looked at first: there are many of these.
+            "Debugger.scriptParsed" | "Debugger.scriptFailedToParse" => {
+                let of_extension = raw.contains(EXTENSION)
+                    && value(params)["url"].as_str().is_some_and(|url| url.starts_with(EXTENSION));
+                if !of_extension && !self.is_of_hidden_world(session, row, params) {
+                    self.deliver(session, method, raw);
+                }
+            }
+            // A pause in an extension's world would give handles into it; the client cannot end what it is not told of.
+            "Debugger.paused" if self.is_of_hidden_world(session, row, params) || raw.contains(EXTENSION) => {
+                self.own(Some(session), "Debugger.resume", &json!({}), Purpose::Nothing);
+            }
+            method if method.starts_with("Runtime.") || method.starts_with("Debugger.") => {
+                if !self.is_of_hidden_world(session, row, params) {
+                    self.deliver(session, method, raw);
+                }
+            }
+            method if method.starts_with("Network.") && method.ends_with("ExtraInfo") => {
+                match self.is_shared(session) {
+                    true => {
+                        let stripped = without_cookies(value(params));
+                        self.deliver(session, method, &stripped.to_string());
+                    }
+                    false => self.deliver(session, method, raw),
+                }
+            }
+            // They list what the whole profile has; in a context of the task's own that is the task's.
+            _ if row.own_context => {
+                if !self.is_shared(session) {
+                    self.deliver(session, method, raw);
+                }
+            }
+            // Filtered, and nothing here knows how: dropped.
+            _ => self
+                .odd(method, format!("event {method} is filtered in the table, and no filter knows it; it is dropped")),
+        }
+    }
+
+    /// Whether the row's worlds and handles lead into a world that this client was not told of.
+    fn is_of_hidden_world(&self, session: SessionId, row: &EventRow, params: Option<&RawValue>) -> bool {
+        let Some(session) = self.client_session(session).filter(|session| !session.hidden_worlds.is_empty()) else {
+            return false;
+        };
+        let params = value(params);
+        row.params.iter().any(|param| {
+            values_at(&params, param.path).into_iter().any(|value| {
+                let world = match param.kind {
+                    ParamKind::World => value.as_i64(),
+                    ParamKind::Object => value.as_str().and_then(world_of_handle),
+                    _ => None,
+                };
+                world.is_some_and(|world| session.hidden_worlds.contains(&world))
+            })
+        })
+    }
+
+    fn is_shared(&self, session: SessionId) -> bool {
+        let context = self.client_session(session).and_then(|session| self.ledger.context_of(session.page));
+        // Only a context that is some task's own holds nothing of anybody else's.
+        context.is_none_or(|context| self.ledger.owner_of_context(context).is_none())
+    }
+
+    // --- children -----------------------------------------------------------------------------------------------
+
+    fn client_child_detached(&mut self, params: &Value) {
+        if let Some(child) = params["sessionId"].as_str().and_then(SessionId::new) {
+            // Only one that was shown; `session_gone` tells its client on the session above it.
+            if self.client_session(child).is_some() {
+                self.session_gone(child);
+            }
+        }
+        self.child_gone(params);
+    }
+
+    fn client_child_changed(&mut self, session: SessionId, params: &Value, raw: &str) {
+        let Some(info) = super::info::TargetInfo::read(&params["targetInfo"]) else { return };
+        let shown = self.targets.get(&info.id).is_some_and(|target| {
+            target
+                .sessions
+                .iter()
+                .any(|child| self.client_session(*child).is_some_and(|child| child.parent == Some(session)))
+        });
+        if shown && !self.is_hidden(&info) {
+            self.deliver(session, "Target.targetInfoChanged", raw);
+        }
+    }
+
+    // --- worlds -------------------------------------------------------------------------------------------------
+
+    /// Worlds of extensions are not told, and a world that was not told cannot be used: `chrome.storage` is in there.
+    fn world_created(&mut self, session: SessionId, params: &Value, raw: &str) {
+        let world = &params["context"];
+        let of_extension = world["origin"].as_str().is_some_and(|origin| origin.starts_with(EXTENSION));
+        let Some(id) = world["id"].as_i64() else { return };
+        if of_extension {
+            if let Some(session) = self.client_session_mut(session) {
+                session.hidden_worlds.insert(id);
+            }
+            return;
+        }
+        if let Some(session) = self.client_session_mut(session) {
+            session.worlds.insert(id);
+            if let Some(unique) = world["uniqueId"].as_str() {
+                session.unique_worlds.insert(unique.to_owned(), id);
+            }
+        }
+        self.deliver(session, "Runtime.executionContextCreated", raw);
+    }
+
+    fn world_destroyed(&mut self, session: SessionId, params: &Value, raw: &str) {
+        let Some(id) = params["executionContextId"].as_i64() else { return };
+        let known = self.client_session_mut(session).is_some_and(|session| {
+            session.unique_worlds.retain(|_, world| *world != id);
+            session.worlds.remove(&id)
+        });
+        if known {
+            self.deliver(session, "Runtime.executionContextDestroyed", raw);
+        }
+    }
+
+    // --- downloads ----------------------------------------------------------------------------------------------
+
+    /// The events name no context: the first is the owner's of its frame, the later ones follow by guid.
+    pub(super) fn download_began(&mut self, params: Option<&RawValue>) {
+        let parsed = value(params);
+        let Some(frame) = parsed["frameId"].as_str().and_then(FrameId::new) else { return };
+        let Some(download) = parsed["guid"].as_str().and_then(DownloadId::new) else { return };
+        let Some(task) = self.ledger.page_of_frame(frame).and_then(|page| self.ledger.owner(page)) else { return };
+        self.change(Change::DownloadBegun { download, task });
+        self.tell_download(download, "Browser.downloadWillBegin", params);
+    }
+
+    pub(super) fn download_progressed(&mut self, params: Option<&RawValue>) {
+        let parsed = value(params);
+        let Some(download) = parsed["guid"].as_str().and_then(DownloadId::new) else { return };
+        self.tell_download(download, "Browser.downloadProgress", params);
+        if matches!(parsed["state"].as_str(), Some("completed" | "canceled")) {
+            self.change(Change::DownloadEnded { download });
+        }
+    }
+
+    fn tell_download(&mut self, download: DownloadId, method: &str, params: Option<&RawValue>) {
+        let Some(task) = self.ledger.owner_of_download(download) else { return };
+        let Some(raw) = params else { return };
+        for client in self.clients_of(task) {
+            if self.clients.get(&client).is_some_and(|client| !client.download_events.is_empty()) {
+                self.event(client, None, method, raw.get());
+            }
+        }
+    }
+}
+
+/// `Network.*ExtraInfo` without cookies: in a shared profile they are the person's, HttpOnly ones included.
+fn without_cookies(mut params: Value) -> Value {
+    if let Some(headers) = params["headers"].as_object_mut() {
+        headers.retain(|name, _| !name.eq_ignore_ascii_case("cookie") && !name.eq_ignore_ascii_case("set-cookie"));
+    }
+    if let Some(params) = params.as_object_mut() {
+        for list in ["associatedCookies", "blockedCookies", "exemptedCookies"] {
+            if params.contains_key(list) {
+                params.insert(list.to_owned(), Value::Array(Vec::new()));
+            }
+        }
+        params.remove("headersText");
+        params.remove("cookiePartitionKey");
+        params.remove("cookiePartitionKeyOpaque");
+    }
+    params
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn extra_info_loses_every_cookie() {
+        let stripped = without_cookies(json!({
+            "requestId": "1", "headers": {"Cookie": "a=b", "SET-COOKIE": "c=d", "Accept": "*/*"},
+            "associatedCookies": [{"cookie": {"value": "b"}}], "blockedCookies": [1], "headersText": "Set-Cookie: c=d",
+        }));
+        assert_eq!(
+            stripped,
+            json!({"requestId": "1", "headers": {"Accept": "*/*"}, "associatedCookies": [], "blockedCookies": []})
+        );
+    }
+}

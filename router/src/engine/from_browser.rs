@@ -1,0 +1,164 @@
+//! A frame from the browser: learn from it first, then deliver it, and only to the client that owns its session.
+
+use ownership::id::{SessionId, TargetId};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Engine;
+use super::calls::{Call, Learn, Purpose, ReplyTo};
+use super::state::{OwnContext, Session};
+use crate::wire::{BrowserMessage, Outcome, parse_browser_message};
+use ownership::Change;
+use ownership::id::{ContextId, WindowId};
+
+fn value(params: Option<&RawValue>) -> Value {
+    params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+}
+
+impl Engine {
+    pub(super) fn browser_frame(&mut self, text: &str) {
+        match parse_browser_message(text) {
+            Ok(BrowserMessage::Response { id, session, outcome }) => {
+                let session = session.as_deref().and_then(SessionId::new);
+                // No call: its session has ended meanwhile, and its client has had its answer from us.
+                if let Some(call) = self.calls.close(id, session) {
+                    self.answered(call, outcome);
+                }
+            }
+            Ok(BrowserMessage::Event { method, session: None, params }) => self.root_event(&method, params),
+            Ok(BrowserMessage::Event { method, session: Some(session), params }) => {
+                let Some(session) = SessionId::new(&session) else { return };
+                self.session_event(session, &method, params);
+            }
+            Err(garbage) => self.odd("garbage", format!("the browser sent something that is {}", garbage.reason)),
+        }
+    }
+
+    // --- responses ----------------------------------------------------------------------------------------------
+
+    fn answered(&mut self, call: Call, outcome: Outcome<'_>) {
+        match call.purpose {
+            Purpose::Client { to, learn } => self.client_answered(call.session, to, learn, outcome),
+            Purpose::Root(step) => self.root_answered(step, outcome),
+            Purpose::TaskContext(task) => self.task_context_answered(task, outcome),
+            Purpose::OpenPage { task, .. } => self.open_page_answered(task, outcome),
+            Purpose::CreatePage { to, task, .. } => self.create_page_answered(to, task, outcome),
+            Purpose::GuardSetup(target) => self.gate_answered(target, outcome, false),
+            Purpose::GuardFrames(target) => self.gate_answered(target, outcome, true),
+            Purpose::Attach(attach) => self.attach_answered(attach, outcome),
+            Purpose::EndTask(task) => self.end_step_done(task),
+            Purpose::Nothing => {}
+        }
+    }
+
+    fn client_answered(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, outcome: Outcome<'_>) {
+        if let Outcome::Result(result) = outcome {
+            self.learn(session, to, learn, result);
+        }
+        match outcome {
+            Outcome::Result(result) => self.result(to, result.get()),
+            Outcome::Error(error) => {
+                if let Learn::Context { .. } | Learn::ContextDisposed(_) = learn {
+                    self.odd("context", format!("the browser would not make or dispose a context: {}", error.get()));
+                }
+                self.error(to, error.get());
+            }
+        }
+        if let (Learn::Setup, Some(session)) = (learn, session) {
+            self.setup_answered(session);
+        }
+    }
+
+    fn learn(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, result: &RawValue) {
+        match learn {
+            Learn::Nothing | Learn::Setup => {}
+            Learn::World => {
+                let world = value(Some(result))["executionContextId"].as_i64();
+                if let (Some(world), Some(session)) = (world, session.and_then(|id| self.client_session_mut(id))) {
+                    session.worlds.insert(world);
+                }
+            }
+            Learn::Window(page) => {
+                if let Some(window) = value(Some(result))["windowId"].as_i64() {
+                    self.change(Change::WindowSeen { window: WindowId(window), page });
+                }
+            }
+            Learn::Context { dispose_on_detach } => {
+                let made = value(Some(result))["browserContextId"].as_str().and_then(ContextId::new);
+                let Some(context) = made else { return };
+                match self.task_of(to.client) {
+                    Some(task) => {
+                        self.change(Change::ContextCreated { context, task });
+                        if let Some(client) = self.clients.get_mut(&to.client) {
+                            client.contexts.push(OwnContext { id: context, dispose_on_detach });
+                        }
+                    }
+                    // Its client has gone: so does the context.
+                    None => self.dispose_context(context),
+                }
+            }
+            Learn::ContextDisposed(context) => {
+                self.change(Change::ContextGone { context });
+                for client in self.clients.values_mut() {
+                    client.contexts.retain(|own| own.id != context);
+                }
+            }
+        }
+    }
+
+    // --- events -------------------------------------------------------------------------------------------------
+
+    fn root_event(&mut self, method: &str, params: Option<&RawValue>) {
+        match method {
+            "Target.attachedToTarget" => self.root_attached(&value(params)),
+            "Target.detachedFromTarget" => {
+                if let Some(session) = value(params)["sessionId"].as_str().and_then(SessionId::new) {
+                    self.session_gone(session);
+                }
+            }
+            "Target.targetCreated" => {
+                let params = value(params);
+                if let Some(info) = super::info::TargetInfo::read(&params["targetInfo"]) {
+                    self.service_worker_started(&info);
+                }
+                self.target_created(&params);
+            }
+            "Target.targetInfoChanged" => self.target_info_changed(&value(params)),
+            "Target.targetDestroyed" => {
+                if let Some(target) = value(params)["targetId"].as_str().and_then(TargetId::new) {
+                    self.target_destroyed(target);
+                }
+            }
+            "Target.targetCrashed" => self.target_crashed(params),
+            "Fetch.requestPaused" => self.document_paused(&value(params)),
+            "Browser.downloadWillBegin" => self.download_began(params),
+            "Browser.downloadProgress" => self.download_progressed(params),
+            _ => {}
+        }
+    }
+
+    fn session_event(&mut self, session: SessionId, method: &str, params: Option<&RawValue>) {
+        match self.sessions.get(&session) {
+            Some(Session::Guard { page }) => {
+                let page = *page;
+                self.guard_event(page, method, &value(params));
+            }
+            Some(Session::Client(_)) => self.client_session_event(session, method, params),
+            // A session between its event and its response, or one that has ended: nobody's.
+            None => {}
+        }
+    }
+
+    fn target_crashed(&mut self, params: Option<&RawValue>) {
+        let Some(raw) = params else { return };
+        let Some(id) = value(params)["targetId"].as_str().and_then(TargetId::new) else { return };
+        let Some(task) = self.ledger.owner(id) else { return };
+        for (client, scope) in self.scopes_of(task) {
+            let discovers =
+                self.clients.get(&client).and_then(|c| c.scopes.get(&scope)).is_some_and(|s| s.discover.is_some());
+            if discovers {
+                self.event(client, scope, "Target.targetCrashed", raw.get());
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A frame from a client: resolve its session, describe it, decide, and answer, forward or refuse.
+
+use ownership::id::{ClientId, ClientSessionId, SessionId};
+use policy::methods::{self, Action, Row};
+use policy::{Permitted, Request, Surface, admit, decide};
+use serde_json::Value;
+
+use super::Engine;
+use super::calls::{Learn, Purpose, ReplyTo};
+use super::gate::describe_navigation;
+use super::io::{CloseCode, Output};
+use super::refusal::Refusal;
+use super::state::{Cause, Shown};
+use crate::wire::{self, Command};
+
+/// What a client may send before its task has a page: far more than any client's connecting takes.
+const LARGEST_QUEUE: usize = 16 * 1024 * 1024;
+
+/// Where a command is addressed, once its session is known to be the client's.
+#[derive(Clone, Copy)]
+pub enum Addressee {
+    /// The root or a browser session.
+    Scope(Option<ClientSessionId>),
+    Session(SessionId),
+}
+
+/// A command that may be sent: the table's name of its method, its session, and its parameters as text.
+pub struct Forward<'a> {
+    pub session: Option<SessionId>,
+    pub method: &'a str,
+    pub params: &'a str,
+}
+
+impl Engine {
+    pub(super) fn client_frame(&mut self, client: ClientId, text: &str) {
+        let Some(state) = self.clients.get_mut(&client) else { return };
+        if let Some(queue) = state.queue.as_mut() {
+            state.queued_bytes += text.len();
+            if state.queued_bytes > LARGEST_QUEUE {
+                let reason = "too much was sent before the task had its first page".to_owned();
+                self.outputs.push_back(Output::CloseClient { client, code: CloseCode::Limit, reason });
+                return self.client_left(client);
+            }
+            queue.push(text.to_owned());
+            return;
+        }
+        match wire::parse_command(text) {
+            Ok(command) => self.client_command(client, &command),
+            Err(malformed) => {
+                let refusal = Refusal { code: malformed.code, message: malformed.message };
+                self.to_client(client, wire::render_error(malformed.id, None, &refusal.render()));
+            }
+        }
+    }
+
+    fn client_command(&mut self, client: ClientId, command: &Command<'_>) {
+        let session = command.session.as_deref();
+        let Some((addressee, shown)) = self.resolve(client, session) else {
+            // As Chromium says it: without the session's id. Any other code ends a Playwright client's process.
+            let error = Refusal::unknown_session().render();
+            return self.to_client(client, wire::render_error(Some(command.id), None, &error));
+        };
+        let to = ReplyTo { client, id: command.id, session: shown };
+        if self.browser.lost {
+            return self.refuse(to, &Refusal::browser_lost());
+        }
+        let Some(row) = methods::method(&command.method) else {
+            return self.refuse(to, &Refusal::method_not_found(&command.method));
+        };
+        if let Err(refusal) = self.carry_out(to, addressee, row, command) {
+            self.refuse(to, &refusal);
+        }
+    }
+
+    fn resolve(&self, client: ClientId, session: Option<&str>) -> Option<(Addressee, Option<ClientSessionId>)> {
+        let Some(session) = session else { return Some((Addressee::Scope(None), None)) };
+        let shown = ClientSessionId::new(session)?;
+        match self.clients.get(&client)?.sessions.get(&shown)? {
+            Shown::Browser { .. } => Some((Addressee::Scope(Some(shown)), Some(shown))),
+            Shown::Real(real) => Some((Addressee::Session(*real), Some(shown))),
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        to: ReplyTo,
+        addressee: Addressee,
+        row: &'static Row,
+        command: &Command<'_>,
+    ) -> Result<(), Refusal> {
+        let (action, surface) = match addressee {
+            Addressee::Scope(_) => (row.on_root, Surface::Root),
+            Addressee::Session(session) => {
+                let child = self.client_session(session).is_some_and(|session| session.target != session.page);
+                (row.on_page, if child { Surface::Child } else { Surface::Page })
+            }
+        };
+        let raw = command.params.map_or("{}", |params| params.get());
+        if action == Action::Absent {
+            return Err(Refusal::method_not_found(row.method));
+        }
+        if action == Action::Forward {
+            let session = match addressee {
+                Addressee::Session(session) => session,
+                // The table gives the root no such rows; if it did, the answer is no.
+                Addressee::Scope(_) => return Err(Refusal::method_not_found(row.method)),
+            };
+            let permitted = self.permit_forward(
+                to,
+                row,
+                surface,
+                &Judged::default(),
+                Forward { session: Some(session), method: row.method, params: raw },
+            )?;
+            self.forward(to, permitted, learn_from(row.method));
+            return Ok(());
+        }
+        // What is judged is what is sent: parsed once, and rendered again from the parsed value.
+        let mut params: Value =
+            serde_json::from_str(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
+        if action == Action::Answer {
+            return self.answer(to, addressee, row, surface, &mut params);
+        }
+        let Addressee::Session(session) = addressee else {
+            // `Refuse` on the root ends in `permit`; nothing else is sent from here.
+            let judged = Judged::default();
+            self.permit(to, row, surface, &judged, ())?;
+            return Err(Refusal::method_not_found(row.method));
+        };
+        let judged = self.check_params(to, Some(session), row, &params)?;
+        let params = params.to_string();
+        let permitted = self.permit_forward(
+            to,
+            row,
+            surface,
+            &judged,
+            Forward { session: Some(session), method: row.method, params: &params },
+        )?;
+        self.note_navigation(session, row.method);
+        self.forward(to, permitted, learn_from(row.method));
+        Ok(())
+    }
+
+    /// Decides, and turns a command into one that may be sent.
+    pub(super) fn permit<T>(
+        &self,
+        to: ReplyTo,
+        row: &'static Row,
+        surface: Surface,
+        judged: &Judged,
+        thing: T,
+    ) -> Result<Permitted<T>, Refusal> {
+        let task = self.task_of(to.client).and_then(|task| self.tasks.get(&task));
+        let Some(task) = task else {
+            return Err(Refusal::ours("the task of this connection has ended; connect to another one"));
+        };
+        let urls: Vec<_> = judged.urls.iter().map(|(verb, url)| (*verb, url.as_str())).collect();
+        let read_paths: Vec<_> = judged.read_paths.iter().map(String::as_str).collect();
+        let write_paths: Vec<_> = judged.write_paths.iter().map(String::as_str).collect();
+        let request = Request {
+            row,
+            surface,
+            shared_profile: judged.shared_profile.unwrap_or(task.shared()),
+            urls: &urls,
+            read_paths: &read_paths,
+            write_paths: &write_paths,
+        };
+        let decision = decide(&task.policy, &self.grants, &request);
+        let what = match judged.urls.first() {
+            Some((_, url)) => describe_navigation(url),
+            None => row.method.to_owned(),
+        };
+        admit(&decision, thing).ok_or_else(|| Refusal::denied(&decision, &what))
+    }
+
+    /// As `permit`, for a command that goes on with the client's own parameters: no foreign id leaves in it, wherever it
+    /// stands. (After the checks of the table, whose answers do not tell a foreign thing from one that never existed.)
+    pub(super) fn permit_forward<'a>(
+        &self,
+        to: ReplyTo,
+        row: &'static Row,
+        surface: Surface,
+        judged: &Judged,
+        command: Forward<'a>,
+    ) -> Result<Permitted<Forward<'a>>, Refusal> {
+        self.refuse_foreign_ids(to.client, command.params)?;
+        self.permit(to, row, surface, judged, command)
+    }
+
+    /// Every frame to the browser that carries out a client's command is rendered here, from what was permitted.
+    pub(super) fn forward(&mut self, to: ReplyTo, command: Permitted<Forward<'_>>, learn: Learn) {
+        let Forward { session, method, params } = command.into_inner();
+        let learn = self.learn_target(session, learn);
+        if learn == Learn::Setup
+            && let Some(session) = session.and_then(|session| self.client_session_mut(session))
+        {
+            session.setup_in_flight += 1;
+        }
+        self.transmit(session, method, params, Purpose::Client { to, learn }, Some(to.client), false);
+    }
+
+    fn learn_target(&self, session: Option<SessionId>, learn: Learn) -> Learn {
+        match (learn, session.and_then(|session| self.client_session(session))) {
+            // The page that the window belongs to is the session's, whatever the row said.
+            (Learn::Window(_), Some(session)) => Learn::Window(session.page),
+            (learn, _) => learn,
+        }
+    }
+
+    /// Who moves the page next, as far as we know: the person moves it when nobody else has said so.
+    fn note_navigation(&mut self, session: SessionId, method: &str) {
+        if !matches!(method, "Page.navigate" | "Page.reload" | "Page.navigateToHistoryEntry") {
+            return;
+        }
+        let page = self.client_session(session).map(|session| session.page);
+        if let Some(target) = page.and_then(|page| self.targets.get_mut(&page)) {
+            target.cause = Some(Cause::Client);
+        }
+    }
+
+    // --- set-up commands ----------------------------------------------------------------------------------------
+
+    /// The client asks for the page to run. It does once the client's set-up commands are answered (they travel to the
+    /// renderer by their own way, and init scripts must be there first) and the other clients have asked too.
+    pub(super) fn asked_to_run(&mut self, session: SessionId) {
+        let Some(asking) = self.client_session(session) else { return };
+        let (target, client, scope, busy) = (asking.target, asking.client, asking.scope, asking.setup_in_flight > 0);
+        let Some(hold) = self.targets.get_mut(&target).and_then(|target| target.hold.as_mut()) else { return };
+        if busy {
+            for awaited in &mut hold.awaited {
+                if awaited.client == client && awaited.scope == scope {
+                    awaited.asked = Some(session);
+                }
+            }
+            return;
+        }
+        self.no_longer_awaited(target, client, Some(scope));
+    }
+
+    pub(super) fn setup_answered(&mut self, session: SessionId) {
+        let Some(state) = self.client_session_mut(session) else { return };
+        state.setup_in_flight = state.setup_in_flight.saturating_sub(1);
+        let (target, done) = (state.target, state.setup_in_flight == 0);
+        let asked = self
+            .targets
+            .get(&target)
+            .and_then(|target| target.hold.as_ref())
+            .is_some_and(|hold| hold.awaited.iter().any(|awaited| awaited.asked == Some(session)));
+        if done && asked {
+            self.asked_to_run(session);
+        }
+    }
+}
+
+/// Everything in a command that the policy looks at.
+#[derive(Default)]
+pub struct Judged {
+    pub urls: Vec<(policy::Verb, String)>,
+    pub read_paths: Vec<String>,
+    pub write_paths: Vec<String>,
+    /// Set where the command names a context: whether that one is the profile's.
+    pub shared_profile: Option<bool>,
+}
+
+fn learn_from(method: &str) -> Learn {
+    match method {
+        "Page.createIsolatedWorld" => Learn::World,
+        method if is_setup(method) => Learn::Setup,
+        _ => Learn::Nothing,
+    }
+}
+
+/// Commands by which clients prepare a page before they let it run. Not `Runtime.evaluate`: it may wait for the page.
+fn is_setup(method: &str) -> bool {
+    let Some((domain, command)) = method.split_once('.') else { return false };
+    command == "enable"
+        || (domain == "Emulation" && command.starts_with("set"))
+        || (domain == "Network" && command.starts_with("set"))
+        || (domain == "Page" && (command.starts_with("set") || command.starts_with("addScript")))
+        || matches!(method, "Runtime.addBinding" | "Target.setAutoAttach" | "Fetch.enable")
+}

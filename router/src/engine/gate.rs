@@ -1,0 +1,449 @@
+//! The gates on documents: root `Fetch`, which can veto a load, and the commit gate for what commits without it. Where a
+//! page is about to hold a document that its task may not, clients are detached before the commit and the page is let go.
+
+use std::time::Duration;
+
+use ownership::id::{FrameId, SessionId, TargetId, TaskId};
+use ownership::{Change, Lineage, TargetKind};
+use policy::{Decision, Verb};
+use serde_json::{Value, json};
+
+use super::Engine;
+use super::calls::Purpose;
+use super::info::TargetInfo;
+use super::io::{Record, RecordKind};
+use super::state::{Cause, Expected, Navigation};
+
+/// A click's new tab appears within milliseconds. After this long a tab with the same URL is somebody else's.
+const CLICK_TO_TAB: Duration = Duration::from_secs(5);
+
+/// Schemes whose documents commit without a network request. Other unknown schemes (`mailto:`, `tel:`) never commit.
+const LOCAL_DOCUMENTS: [&str; 14] = [
+    "about",
+    "blob",
+    "chrome",
+    "chrome-error",
+    "chrome-extension",
+    "chrome-search",
+    "chrome-untrusted",
+    "data",
+    "devtools",
+    "edge",
+    "filesystem",
+    "isolated-app",
+    "javascript",
+    "view-source",
+];
+
+/// What kind of load a URL is, which says what can stop it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    /// Root `Fetch` pauses it (`file:` too).
+    Network,
+    /// Commits without a pause.
+    Local,
+    /// Handed to another program or nowhere; there is no commit.
+    External,
+}
+
+fn load_of(url: &str) -> Load {
+    let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
+    match scheme.as_str() {
+        "http" | "https" | "file" | "ftp" => Load::Network,
+        scheme if LOCAL_DOCUMENTS.contains(&scheme) => Load::Local,
+        _ => Load::External,
+    }
+}
+
+/// Documents that say nothing of anybody: the error page (whose target URL reads as the URL that failed), the initial
+/// document of every page, and none yet.
+fn always_holdable(url: &str) -> bool {
+    url.is_empty()
+        || url.starts_with("chrome-error:")
+        || url == "about:blank"
+        || url.starts_with("about:blank#")
+        || url == "about:srcdoc"
+}
+
+fn origin(url: &str) -> Option<&str> {
+    let after = url.find("://")? + 3;
+    let end = url[after..].find(['/', '?', '#']).map_or(url.len(), |end| after + end);
+    Some(&url[..end])
+}
+
+impl Engine {
+    // --- judging ------------------------------------------------------------------------------------------------
+
+    /// `None`: may be held. `by`: who asked for it; a document that nobody of the task's asked for has no creator there.
+    fn forbids(&self, task: TaskId, verb: Verb, url: &str, by: Option<Cause>) -> Option<Decision> {
+        if always_holdable(url) {
+            return None;
+        }
+        let policy = &self.tasks.get(&task)?.policy;
+        let decision = policy.judge_url(verb, url, by.map(|_| "task"));
+        (!decision.allowed()).then_some(decision)
+    }
+
+    // --- events of guard sessions -------------------------------------------------------------------------------
+
+    pub(super) fn guard_event(&mut self, page: TargetId, method: &str, params: &Value) {
+        match method {
+            "Page.frameAttached" => {
+                if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
+                    self.change(Change::FrameAttached { frame, page });
+                }
+            }
+            "Page.frameDetached" => self.frame_detached(params),
+            "Page.frameRequestedNavigation" => self.frame_requested_navigation(page, params),
+            "Page.frameStartedNavigating" => self.frame_started_navigating(page, params),
+            "Page.frameStoppedLoading" => self.frame_stopped_loading(page, params),
+            "Page.frameNavigated" => self.frame_navigated(page, params),
+            "Page.navigatedWithinDocument" => self.navigated_within_document(page, params),
+            "Target.attachedToTarget" => self.guard_child_attached(page, params),
+            "Target.detachedFromTarget" => {
+                if let Some(child) = params["sessionId"].as_str().and_then(SessionId::new) {
+                    self.guard_gone(child);
+                }
+                self.child_gone(params);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn child_gone(&mut self, params: &Value) {
+        let Some(id) = params["targetId"].as_str().and_then(TargetId::new) else { return };
+        let is_child = matches!(self.ledger.kind(id), Some(TargetKind::Frame | TargetKind::Worker));
+        // A frame that goes back into its parent's process lives on; only its target is gone.
+        if is_child && self.targets.get(&id).is_none_or(|target| target.sessions.is_empty()) {
+            let page = self.ledger.page_of(id);
+            if let Some(task) = self.ledger.owner(id) {
+                self.tell_destroyed(task, id);
+            }
+            self.change(Change::Gone { target: id });
+            self.targets.remove(&id);
+            if let (Some(page), Some(frame)) = (page, FrameId::new(id.as_str())) {
+                self.change(Change::FrameAttached { frame, page });
+            }
+        }
+    }
+
+    fn frame_detached(&mut self, params: &Value) {
+        // `swap`: the frame has moved to another process and is still there.
+        if params["reason"].as_str() == Some("swap") {
+            return;
+        }
+        if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
+            self.hidden_frames.remove(&frame);
+            self.change(Change::FrameDetached { frame });
+        }
+    }
+
+    pub(super) fn learn_frame_tree(&mut self, page: TargetId, tree: &Value) {
+        let mut trees = vec![tree];
+        while let Some(tree) = trees.pop() {
+            if let Some(frame) = tree["frame"]["id"].as_str().and_then(FrameId::new) {
+                self.change(Change::FrameAttached { frame, page });
+            }
+            trees.extend(tree["childFrames"].as_array().into_iter().flatten());
+        }
+    }
+
+    fn is_main_frame(&self, page: TargetId, params: &Value) -> bool {
+        params["frameId"].as_str() == Some(page.as_str())
+    }
+
+    fn frame_requested_navigation(&mut self, page: TargetId, params: &Value) {
+        let (Some(url), Some(disposition)) = (params["url"].as_str(), params["disposition"].as_str()) else { return };
+        match disposition {
+            "currentTab" => {
+                if self.is_main_frame(page, params)
+                    && let Some(target) = self.targets.get_mut(&page)
+                {
+                    target.cause = Some(target.cause.unwrap_or(Cause::Page));
+                }
+            }
+            // The new tab will carry no opener; this event, which always comes before it, is all there is.
+            "newTab" | "newWindow" => {
+                let Some(task) = self.ledger.owner(page) else { return };
+                let context = self.ledger.context_of(page);
+                let now = self.now;
+                self.expected.retain(|expected| now < expected.at + CLICK_TO_TAB);
+                self.expected.push(Expected { task, page, context, url: url.to_owned(), at: now });
+            }
+            _ => {}
+        }
+    }
+
+    /// A tab without an opener: a click in an owned page, if one is expected there and only one task expects it.
+    pub(super) fn attribute_click(&mut self, info: &TargetInfo) -> Option<(TaskId, Lineage)> {
+        if info.kind != "page" || info.opener.is_some() || info.url.is_empty() {
+            return None;
+        }
+        let now = self.now;
+        self.expected.retain(|expected| now < expected.at + CLICK_TO_TAB);
+        let fits = |expected: &Expected| expected.url == info.url && expected.context == info.context;
+        let first = self.expected.iter().position(fits)?;
+        let task = self.expected[first].task;
+        if self.expected.iter().any(|expected| fits(expected) && expected.task != task) {
+            let message = format!("a new tab {} was expected by two tasks at once and given to neither", info.id);
+            self.record(Record { task: None, client: None, kind: RecordKind::Odd, message });
+            return None;
+        }
+        let expected = self.expected.remove(first);
+        Some((task, Lineage::ClickedIn(expected.page)))
+    }
+
+    // --- the commit gate ----------------------------------------------------------------------------------------
+
+    fn frame_started_navigating(&mut self, page: TargetId, params: &Value) {
+        let Some(task) = self.ledger.owner(page) else { return };
+        let Some(url) = params["url"].as_str() else { return };
+        let kind = params["navigationType"].as_str().unwrap_or_default();
+        if !self.is_main_frame(page, params) {
+            return self.child_frame_started_navigating(task, page, params, url);
+        }
+        let Some(target) = self.targets.get_mut(&page) else { return };
+        // The first load of a popup or of createTarget{url} was asked for elsewhere: by the task, since it owns the page.
+        let cause = target.cause.take().or((!target.committed).then_some(Cause::Client));
+        let denied = match load_of(url) {
+            Load::External => None,
+            _ => self.forbids(task, Verb::Navigate, url, cause),
+        };
+        let navigation = Navigation { url: url.to_owned(), cause, denied: denied.is_some() };
+        if let Some(target) = self.targets.get_mut(&page) {
+            target.navigation = Some(navigation);
+        }
+        let Some(decision) = denied else { return };
+        let from_history = kind.contains("historyDifferentDocument");
+        let why = match load_of(url) {
+            Load::Local => "it commits without a request that could be failed",
+            _ if cause.is_none() => "the person went there",
+            // A bfcache restore commits without a pause. In a browser that we launched there is none.
+            _ if from_history && !self.launched() => "it may come out of the back/forward cache, without a request",
+            _ if self.has_service_worker(page, url) => {
+                "its service worker may answer it, without a request that could be failed"
+            }
+            _ => return, // Root `Fetch` will pause it and fail it.
+        };
+        self.release(page, &format!("{why}; {}", decision.sentence(&describe_navigation(url))));
+    }
+
+    fn has_service_worker(&self, page: TargetId, url: &str) -> bool {
+        let context = self.targets.get(&page).and_then(|target| target.info.context);
+        self.targets.values().any(|target| {
+            target.info.kind == "service_worker"
+                && target.info.context == context
+                && origin(&target.info.url) == origin(url)
+        })
+    }
+
+    /// A service worker has started: if a page of the same origin waits for a verdict of `Fetch`, there may be none.
+    pub(super) fn service_worker_started(&mut self, info: &TargetInfo) {
+        if info.kind != "service_worker" {
+            return;
+        }
+        let going_there: Vec<TargetId> = self
+            .targets
+            .iter()
+            .filter(|(_, target)| {
+                target.info.context == info.context
+                    && target
+                        .navigation
+                        .as_ref()
+                        .is_some_and(|navigation| navigation.denied && origin(&navigation.url) == origin(&info.url))
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for page in going_there {
+            self.release(page, "a service worker of the forbidden origin has started and may answer for it");
+        }
+    }
+
+    fn child_frame_started_navigating(&mut self, task: TaskId, page: TargetId, params: &Value, url: &str) {
+        let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) else { return };
+        // Fetch vetoes what it sees. A local document in a frame (an extension's page, above all) stays with the page,
+        // but no client may have a session in it.
+        if load_of(url) != Load::Local || self.forbids(task, Verb::Frame, url, Some(Cause::Page)).is_none() {
+            self.hidden_frames.remove(&frame);
+            return;
+        }
+        self.hidden_frames.insert(frame);
+        let Some(id) = TargetId::new(frame.as_str()) else { return };
+        let sessions = self.targets.get(&id).map(|target| target.sessions.clone()).unwrap_or_default();
+        for session in sessions {
+            let parent = self.client_session(session).and_then(|session| session.parent);
+            self.own_first(parent, "Target.detachFromTarget", &json!({"sessionId": session.as_str()}));
+            self.session_gone(session);
+        }
+        let message = format!("frame {frame} of page {page} is not given to clients: {}", describe_navigation(url));
+        self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message });
+    }
+
+    pub(super) fn is_hidden(&self, info: &TargetInfo) -> bool {
+        FrameId::new(info.id.as_str()).is_some_and(|frame| self.hidden_frames.contains(&frame))
+            || info.url.starts_with("chrome-extension:")
+    }
+
+    /// `mailto:`, downloads and 204 end here, without a commit: nothing is released for them.
+    fn frame_stopped_loading(&mut self, page: TargetId, params: &Value) {
+        if self.is_main_frame(page, params)
+            && let Some(target) = self.targets.get_mut(&page)
+        {
+            target.navigation = None;
+            target.cause = None;
+        }
+    }
+
+    fn frame_navigated(&mut self, page: TargetId, params: &Value) {
+        let frame = &params["frame"];
+        let Some(id) = frame["id"].as_str().and_then(FrameId::new) else { return };
+        self.change(Change::FrameAttached { frame: id, page });
+        if frame["parentId"].is_string() || id.as_str() != page.as_str() {
+            return;
+        }
+        let url = frame["url"].as_str().unwrap_or_default().to_owned();
+        let Some(target) = self.targets.get_mut(&page) else { return };
+        let navigation = target.navigation.take();
+        let cause = match target.committed {
+            true => navigation.and_then(|navigation| navigation.cause),
+            false => Some(Cause::Client),
+        };
+        target.committed = true;
+        self.judge_commit(page, &url, cause);
+    }
+
+    /// The document is there. What could be stopped has been; this is the net below.
+    fn judge_commit(&mut self, page: TargetId, url: &str, cause: Option<Cause>) {
+        let Some(task) = self.ledger.owner(page) else { return };
+        // A blob: or data: document that commits here was made by the page or by a client: nobody else has its URL.
+        let by = cause.or((load_of(url) == Load::Local && url.starts_with("blob:")).then_some(Cause::Page));
+        if let Some(decision) = self.forbids(task, Verb::Navigate, url, by) {
+            let sentence = decision.sentence(&describe_navigation(url));
+            self.release(page, &format!("its document was committed before it could be stopped; {sentence}"));
+        }
+    }
+
+    /// The one thing that only the target's URL tells is `view-source:`.
+    pub(super) fn judge_shown_url(&mut self, page: TargetId) {
+        let Some(url) = self.targets.get(&page).map(|target| target.info.url.clone()) else { return };
+        if self.ledger.kind(page) == Some(TargetKind::Page) && url.starts_with("view-source:") {
+            self.judge_commit(page, &url, None);
+        }
+    }
+
+    fn navigated_within_document(&mut self, page: TargetId, params: &Value) {
+        if self.is_main_frame(page, params)
+            && let Some(url) = params["url"].as_str().map(str::to_owned)
+        {
+            self.judge_commit(page, &url, Some(Cause::Page));
+        }
+    }
+
+    // --- root Fetch ---------------------------------------------------------------------------------------------
+
+    pub(super) fn document_paused(&mut self, params: &Value) {
+        let Some(request) = params["requestId"].as_str() else { return };
+        let frame = params["frameId"].as_str().and_then(FrameId::new);
+        let url = params["request"]["url"].as_str().unwrap_or_default();
+        let page = frame.and_then(|frame| self.page_of_frame(frame));
+        let Some((frame, page)) = frame.zip(page) else {
+            // The person's, or nobody's yet: goes on at once.
+            return self.continue_document(request);
+        };
+        let Some(task) = self.ledger.owner(page) else {
+            return match self.undecided.iter().any(|undecided| undecided.target == page) {
+                // Whose it is will be known in a moment; then the page's own gates look at it.
+                true => self.keep_paused(page, request),
+                false => self.continue_document(request),
+            };
+        };
+        let is_main = frame.as_str() == page.as_str();
+        let verb = if is_main { Verb::Navigate } else { Verb::Frame };
+        let Some(decision) = self.forbids(task, verb, url, Some(Cause::Page)) else {
+            return match self.targets.get(&page).is_some_and(|target| target.hold.is_some()) && is_main {
+                true => self.keep_paused(page, request),
+                false => self.continue_document(request),
+            };
+        };
+        let by_person = is_main
+            && self
+                .targets
+                .get(&page)
+                .is_some_and(|target| target.navigation.as_ref().is_some_and(|navigation| navigation.cause.is_none()));
+        let sentence = decision.sentence(&describe_navigation(url));
+        if by_person {
+            // The person followed a redirect to where the task may not be: theirs to see, ours to leave.
+            self.release(page, &format!("the person went there; {sentence}"));
+            return self.continue_document(request);
+        }
+        let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
+        self.own(None, "Fetch.failRequest", &params, Purpose::Nothing);
+        if let Some(navigation) = self.targets.get_mut(&page).and_then(|target| target.navigation.as_mut()) {
+            navigation.denied = false; // Vetoed: nothing more to fear from it.
+        }
+        self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message: sentence });
+    }
+
+    fn page_of_frame(&self, frame: FrameId) -> Option<TargetId> {
+        self.ledger.page_of_frame(frame).or_else(|| {
+            let target = TargetId::new(frame.as_str())?;
+            self.undecided.iter().any(|undecided| undecided.target == target).then_some(target)
+        })
+    }
+
+    fn continue_document(&mut self, request: &str) {
+        let params = json!({"requestId": request});
+        self.own_first(None, "Fetch.continueRequest", &params);
+    }
+
+    /// Until the page may run, or until it is known whose it is.
+    fn keep_paused(&mut self, page: TargetId, request: &str) {
+        if let Some(undecided) = self.undecided.iter_mut().find(|undecided| undecided.target == page) {
+            undecided.paused_documents.push(request.to_owned());
+            return;
+        }
+        match self.targets.get_mut(&page).and_then(|target| target.hold.as_mut()) {
+            Some(hold) => hold.paused_documents.push(request.to_owned()),
+            None => self.continue_document(request),
+        }
+    }
+
+    /// A document that was paused before its page was anybody's. The URL that a client gave was judged before the page was
+    /// made, and each redirect pauses anew.
+    pub(super) fn decided_document(&mut self, page: TargetId, request: String) {
+        self.keep_paused(page, &request);
+    }
+}
+
+/// The object of a sentence, without query or fragment: refusals are logged.
+pub(super) fn describe_navigation(url: &str) -> String {
+    let end = url.find(['?', '#']).unwrap_or(url.len());
+    let end = (0..=end.min(300)).rev().find(|at| url.is_char_boundary(*at)).unwrap_or(0);
+    format!("navigate to {}", &url[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_stop_a_load_depends_on_its_scheme() {
+        for (url, load) in [
+            ("https://a.test/", Load::Network),
+            ("FILE:///etc/passwd", Load::Network),
+            ("chrome://settings", Load::Local),
+            ("data:text/html,x", Load::Local),
+            ("mailto:a@b", Load::External),
+            ("zoommtg://x", Load::External),
+            ("", Load::External),
+        ] {
+            assert!(load_of(url) == load, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_described_url_has_no_query() {
+        assert_eq!(describe_navigation("https://a.test/x?secret=1#y"), "navigate to https://a.test/x");
+        describe_navigation(&"é".repeat(400));
+    }
+}

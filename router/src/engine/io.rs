@@ -1,0 +1,270 @@
+//! What goes into the engine and what comes out: the whole of its contract with the server and with tests.
+//!
+//! The engine does no I/O, reads no clock and draws no ids. The server feeds it one [`Input`] at a time and drains
+//! [`Output`]s after each; `poll_timeout` says when it wants a [`Input::Tick`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ownership::id::{ClientId, TaskId};
+use policy::Policy;
+
+/// Whose browser it is: this decides who ends it and what the gates can rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BrowserOrigin {
+    /// Started by us: with our flags and preferences, and it ends with us.
+    Launched,
+    /// The person's: it was there before us and stays after us.
+    Attached,
+}
+
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    pub origin: BrowserOrigin,
+    /// Active tasks at most; one more is refused with the name of the idlest.
+    pub max_tasks: usize,
+    /// Directories below which a client may name files for uploads (absolute, already canonical).
+    pub read_dirs: Vec<PathBuf>,
+    /// Directories below which Chromium may be told to write downloads of isolated tasks (absolute, canonical), beside
+    /// `<temp_dir>/playwright-artifacts-*`, which Playwright makes at each connect.
+    pub write_dirs: Vec<PathBuf>,
+    /// The OS temp directory (absolute, canonical).
+    pub temp_dir: PathBuf,
+}
+
+/// How a task's pages relate to the profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskContext {
+    /// A browser context of its own, without the profile's logins; shown to clients as the default context.
+    Isolated,
+    /// The profile's default context, with its logins.
+    Shared,
+}
+
+#[derive(Clone, Debug)]
+pub struct TaskSpec {
+    /// `None`: the engine names it `task-N`.
+    pub name: Option<String>,
+    pub context: TaskContext,
+    pub policy: Arc<Policy>,
+    /// Time without a client after which the task ends; `None`: never.
+    pub idle_ttl: Option<Duration>,
+    pub labels: BTreeMap<String, String>,
+    /// A page to open at once, in the background.
+    pub open: Option<String>,
+}
+
+/// A number by which the server matches an [`Output::AdminReply`] to its HTTP handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AdminRequest(pub u64);
+
+#[derive(Clone, Debug)]
+pub enum AdminCommand {
+    /// Answered when the task's browser context exists and its pages can be used.
+    TaskNew(TaskSpec),
+    TaskList,
+    TaskShow(String),
+    /// Closes the task's pages and clients; a task that does not exist is a success.
+    TaskEnd {
+        name: String,
+        keep_pages: bool,
+    },
+    Status,
+}
+
+pub enum Input<'a> {
+    ClientJoined {
+        client: ClientId,
+        task: TaskId,
+        user_agent: String,
+    },
+    /// One text message. (Binary messages close the client in the server: Chromium would drop everybody.)
+    ClientFrame {
+        client: ClientId,
+        text: &'a str,
+    },
+    ClientLeft {
+        client: ClientId,
+    },
+    BrowserFrame {
+        text: &'a str,
+    },
+    BrowserLost {
+        reason: String,
+    },
+    Admin {
+        request: AdminRequest,
+        command: AdminCommand,
+    },
+    /// Orderly end: tasks in a launched browser go with it; in an attached one, pages that the tasks made are closed and
+    /// everything else is let go. Followed by [`Output::Drained`].
+    Drain,
+    Tick,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Output {
+    ToClient {
+        client: ClientId,
+        text: String,
+    },
+    /// `on_behalf`: the client whose command this frame carries out; `None` for the engine's own.
+    ToBrowser {
+        text: String,
+        on_behalf: Option<ClientId>,
+    },
+    CloseClient {
+        client: ClientId,
+        code: CloseCode,
+        reason: String,
+    },
+    AdminReply {
+        request: AdminRequest,
+        reply: Result<AdminReply, AdminError>,
+    },
+    /// The root gates stand; clients and tasks may come.
+    Ready,
+    /// The task is gone: its token opens nothing any more.
+    TaskEnded {
+        task: TaskId,
+        name: String,
+    },
+    /// The browser did not do what everything rests on (a root gate was refused): nothing may be served.
+    Fatal {
+        reason: String,
+    },
+    Drained,
+    Record(Record),
+}
+
+/// Close codes of client WebSockets; documented in the README.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseCode {
+    /// 4001: the task was ended.
+    TaskEnded,
+    /// 4002: the task's idle time ran out.
+    TaskExpired,
+    /// 4003: the browser is gone.
+    BrowserGone,
+    /// 4004: a limit of this client's was exceeded.
+    Limit,
+    /// 1001: Tabwarden is shutting down.
+    Shutdown,
+    /// 1000: the client said `Browser.close`.
+    Closed,
+}
+
+impl CloseCode {
+    pub fn number(self) -> u16 {
+        match self {
+            CloseCode::TaskEnded => 4001,
+            CloseCode::TaskExpired => 4002,
+            CloseCode::BrowserGone => 4003,
+            CloseCode::Limit => 4004,
+            CloseCode::Shutdown => 1001,
+            CloseCode::Closed => 1000,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum AdminReply {
+    Task(TaskInfo),
+    Tasks(Vec<TaskInfo>),
+    Ended,
+    Status(StatusInfo),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskInfo {
+    pub id: TaskId,
+    pub name: String,
+    /// `starting`, `active` or `ending`.
+    pub state: &'static str,
+    pub context: TaskContext,
+    pub policy: String,
+    pub labels: BTreeMap<String, String>,
+    /// When the task ends unless a client comes; `None` while one is there or without a TTL.
+    pub expires_at: Option<Instant>,
+    pub idle_ttl: Option<Duration>,
+    pub pages: Vec<PageInfo>,
+    pub clients: Vec<ClientInfo>,
+    /// The newest last; twenty at most.
+    pub last_refusals: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct PageInfo {
+    pub target_id: String,
+    pub url: String,
+    pub title: String,
+    pub opener: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientInfo {
+    pub id: ClientId,
+    pub user_agent: String,
+    pub since: Instant,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusInfo {
+    /// `Browser.getVersion` of the browser, e.g. `Chrome/156.0.8078.114`.
+    pub product: String,
+    pub user_agent: String,
+    pub protocol_version: String,
+    /// `revision` and `jsVersion` of `Browser.getVersion`: discovery shows them as WebKit-Version and V8-Version.
+    pub revision: String,
+    pub js_version: String,
+    pub origin: BrowserOrigin,
+    pub tasks: usize,
+    pub clients: usize,
+    pub pages: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminErrorKind {
+    /// 400
+    Invalid,
+    /// 404
+    NotFound,
+    /// 409
+    Conflict,
+    /// 429
+    TooMany,
+    /// 503
+    Unavailable,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdminError {
+    pub kind: AdminErrorKind,
+    pub message: String,
+}
+
+/// Something that an operator may want to know later. The server logs it under the client's span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    pub task: Option<TaskId>,
+    pub client: Option<ClientId>,
+    pub kind: RecordKind,
+    /// One sentence; no page content and no secrets.
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// A command was refused.
+    Refused,
+    /// A load was failed in `Fetch`.
+    Blocked,
+    /// A page was claimed by a task.
+    Claimed,
+    /// A page was let go: the tab stays, automation is gone.
+    Released,
+    /// Something that the table does not know, or that looked wrong; logged once for each kind.
+    Odd,
+}

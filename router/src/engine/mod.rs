@@ -1,0 +1,265 @@
+//! The engine: one owner of all state, no I/O, no clock, no randomness. [`Engine::handle`] takes one input, and
+//! [`Engine::poll_output`] is drained after each. See `ARCHITECTURE.md` for the invariants.
+
+mod admin;
+mod answers;
+mod attach;
+mod calls;
+mod check;
+mod events;
+mod from_browser;
+mod from_client;
+mod gate;
+mod info;
+pub mod io;
+mod leave;
+mod pages;
+mod refusal;
+mod startup;
+mod state;
+mod tasks;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use ownership::id::{ClientId, ClientSessionId, ContextId, SessionId, TargetId, TaskId};
+use ownership::{Change, Ledger};
+use policy::Grants;
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::Value;
+
+use crate::wire;
+use calls::{Call, Calls, Purpose, ReplyTo};
+use io::{BrowserOrigin, EngineConfig, Input, Output, Record, RecordKind};
+use refusal::Refusal;
+use state::{Client, Expected, HiddenFrames, Session, Target, Task, Undecided};
+
+/// What the browser said of itself at start.
+#[derive(Default)]
+struct Browser {
+    /// `Browser.getVersion`, as it came.
+    version: String,
+    product: String,
+    user_agent: String,
+    protocol_version: String,
+    revision: String,
+    js_version: String,
+    default_context: Option<ContextId>,
+    /// The id under which clients know the browser target. Ours: the real one would open the real thing.
+    target: Option<TargetId>,
+    ready: bool,
+    lost: bool,
+    draining: bool,
+}
+
+pub struct Engine {
+    config: EngineConfig,
+    grants: Grants,
+    draw: Box<dyn FnMut() -> [u8; 16]>,
+    now: Instant,
+    /// Releases of other people's targets: out before anything else of the batch.
+    urgent: VecDeque<Output>,
+    outputs: VecDeque<Output>,
+    ledger: Ledger,
+    calls: Calls,
+    browser: Browser,
+    tasks: FxHashMap<TaskId, Task>,
+    next_task: u32,
+    clients: FxHashMap<ClientId, Client>,
+    sessions: FxHashMap<SessionId, Session>,
+    targets: FxHashMap<TargetId, Target>,
+    expected: Vec<Expected>,
+    undecided: Vec<Undecided>,
+    hidden_frames: HiddenFrames,
+    said_once: FxHashSet<String>,
+}
+
+impl Engine {
+    /// `draw` gives 128 random bits for each session id; a test gives a counter.
+    pub fn new(config: EngineConfig, now: Instant, draw: Box<dyn FnMut() -> [u8; 16]>) -> Engine {
+        let grants = Grants {
+            read_dirs: config.read_dirs.clone(),
+            write_dirs: config.write_dirs.clone(),
+            temp_dir: config.temp_dir.clone(),
+        };
+        Engine {
+            config,
+            grants,
+            draw,
+            now,
+            urgent: VecDeque::new(),
+            outputs: VecDeque::new(),
+            ledger: Ledger::default(),
+            calls: Calls::default(),
+            browser: Browser::default(),
+            tasks: FxHashMap::default(),
+            next_task: 1,
+            clients: FxHashMap::default(),
+            sessions: FxHashMap::default(),
+            targets: FxHashMap::default(),
+            expected: Vec::new(),
+            undecided: Vec::new(),
+            hidden_frames: HiddenFrames::default(),
+            said_once: FxHashSet::default(),
+        }
+    }
+
+    pub fn handle(&mut self, now: Instant, input: Input<'_>) {
+        self.now = now;
+        match input {
+            Input::ClientJoined { client, task, user_agent } => self.client_joined(client, task, user_agent),
+            Input::ClientFrame { client, text } => self.client_frame(client, text),
+            Input::ClientLeft { client } => self.client_left(client),
+            Input::BrowserFrame { text } => self.browser_frame(text),
+            Input::BrowserLost { reason } => self.browser_lost(&reason),
+            Input::Admin { request, command } => self.admin(request, command),
+            Input::Drain => self.drain(),
+            Input::Tick => self.tick(),
+        }
+    }
+
+    /// Drain this after each `handle`, and write to the browser in this order.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.urgent.pop_front().or_else(|| self.outputs.pop_front())
+    }
+
+    /// When the engine wants an [`Input::Tick`].
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.hold_deadlines().chain(self.task_deadlines()).min()
+    }
+
+    fn tick(&mut self) {
+        self.resume_overdue_holds();
+        self.expire_tasks();
+    }
+
+    // --- words to the browser -----------------------------------------------------------------------------------
+
+    /// A command of the engine's own.
+    fn own(&mut self, session: Option<SessionId>, method: &'static str, params: &Value, purpose: Purpose) {
+        self.transmit(session, method, &params.to_string(), purpose, None, false);
+    }
+
+    /// The engine's own again, but out before everything else that this batch leads to.
+    fn own_first(&mut self, session: Option<SessionId>, method: &'static str, params: &Value) {
+        self.transmit(session, method, &params.to_string(), Purpose::Nothing, None, true);
+    }
+
+    /// The one place where a frame to the browser is made.
+    fn transmit(
+        &mut self,
+        session: Option<SessionId>,
+        method: &str,
+        params: &str,
+        purpose: Purpose,
+        on_behalf: Option<ClientId>,
+        urgent: bool,
+    ) {
+        if self.browser.lost {
+            return self.unanswerable(purpose);
+        }
+        let Some(id) = self.calls.open(Call { session, purpose }) else {
+            return self.odd("calls", "more than two thousand million commands are in flight".to_owned());
+        };
+        let text = wire::render_command(id, method, session.as_ref().map(SessionId::as_str), params);
+        let output = Output::ToBrowser { text, on_behalf };
+        match urgent {
+            true => self.urgent.push_back(output),
+            false => self.outputs.push_back(output),
+        }
+    }
+
+    // --- words to clients ---------------------------------------------------------------------------------------
+
+    fn to_client(&mut self, client: ClientId, text: String) {
+        if self.clients.contains_key(&client) {
+            self.outputs.push_back(Output::ToClient { client, text });
+        }
+    }
+
+    fn result(&mut self, to: ReplyTo, result: &str) {
+        let session = to.session.as_ref().map(ClientSessionId::as_str);
+        self.to_client(to.client, wire::render_result(to.id, session, result));
+    }
+
+    /// `error`: the object as Chromium sent it.
+    fn error(&mut self, to: ReplyTo, error: &str) {
+        let session = to.session.as_ref().map(ClientSessionId::as_str);
+        self.to_client(to.client, wire::render_error(Some(to.id), session, error));
+    }
+
+    fn refuse(&mut self, to: ReplyTo, refusal: &Refusal) {
+        if refusal.is_noteworthy() {
+            self.note_refusal(to.client, refusal);
+        }
+        self.error(to, &refusal.render());
+    }
+
+    fn event(&mut self, client: ClientId, scope: Option<ClientSessionId>, method: &str, params: &str) {
+        let text = wire::render_event(method, scope.as_ref().map(ClientSessionId::as_str), params);
+        self.to_client(client, text);
+    }
+
+    // --- records ------------------------------------------------------------------------------------------------
+
+    fn note_refusal(&mut self, client: ClientId, refusal: &Refusal) {
+        let task = self.clients.get(&client).map(|client| client.task);
+        if let Some(task) = task.and_then(|task| self.tasks.get_mut(&task)) {
+            task.refusals.push_back(refusal.message.clone());
+            while task.refusals.len() > tasks::REMEMBERED_REFUSALS {
+                task.refusals.pop_front();
+            }
+        }
+        self.record(Record { task, client: Some(client), kind: RecordKind::Refused, message: refusal.message.clone() });
+    }
+
+    fn record(&mut self, record: Record) {
+        self.outputs.push_back(Output::Record(record));
+    }
+
+    /// Something that should not be, said once for each `key`.
+    fn odd(&mut self, key: &str, message: String) {
+        if self.said_once.insert(key.to_owned()) {
+            self.record(Record { task: None, client: None, kind: RecordKind::Odd, message });
+        }
+    }
+
+    // --- small questions ----------------------------------------------------------------------------------------
+
+    fn change(&mut self, change: Change) {
+        self.ledger.apply(&change);
+    }
+
+    fn draw_session(&mut self) -> ClientSessionId {
+        ClientSessionId::from_bytes((self.draw)())
+    }
+
+    fn launched(&self) -> bool {
+        self.config.origin == BrowserOrigin::Launched
+    }
+
+    fn task_of(&self, client: ClientId) -> Option<TaskId> {
+        self.clients.get(&client).map(|client| client.task)
+    }
+
+    fn client_session(&self, session: SessionId) -> Option<&state::ClientSession> {
+        match self.sessions.get(&session) {
+            Some(Session::Client(session)) => Some(session),
+            _ => None,
+        }
+    }
+
+    fn client_session_mut(&mut self, session: SessionId) -> Option<&mut state::ClientSession> {
+        match self.sessions.get_mut(&session) {
+            Some(Session::Client(session)) => Some(session),
+            _ => None,
+        }
+    }
+
+    fn clients_of(&self, task: TaskId) -> Vec<ClientId> {
+        let mut clients: Vec<ClientId> =
+            self.clients.iter().filter(|(_, client)| client.task == task).map(|(id, _)| *id).collect();
+        clients.sort_unstable();
+        clients
+    }
+}

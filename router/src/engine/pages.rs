@@ -1,0 +1,339 @@
+//! The life of a top-level target: seen, attributed, guarded, shown to the task's clients, held until they have asked,
+//! resumed, and released or gone.
+
+use std::time::{Duration, Instant};
+
+use ownership::id::{ContextId, SessionId, TargetId, TaskId};
+use ownership::{Change, Lineage, TargetKind};
+use serde_json::{Value, json};
+
+use super::Engine;
+use super::attach::Offer;
+use super::calls::Purpose;
+use super::info::TargetInfo;
+use super::io::{Record, RecordKind};
+use super::state::{Hold, Session, Stage, Target, TaskState, Undecided};
+use crate::wire::Outcome;
+
+/// A page whose clients do not ask for its resumption runs all the same after this: one client that hangs must not
+/// freeze the page for the others of its task.
+const LONGEST_HOLD: Duration = Duration::from_secs(30);
+
+/// How a target stands when it is attached by the root's auto-attach.
+enum Whose {
+    Task(TaskId, Lineage),
+    Nobody,
+    /// A response that is still in flight will tell.
+    NotYet,
+}
+
+impl Engine {
+    // --- seen ---------------------------------------------------------------------------------------------------
+
+    pub(super) fn target_created(&mut self, params: &Value) {
+        let Some(info) = TargetInfo::read(&params["targetInfo"]) else { return };
+        let id = info.id;
+        self.change(Change::TargetSeen { target: id });
+        // A ctrl-clicked tab tells its URL here and nowhere later (the attach event says ""), so this is where it is
+        // matched with the click.
+        let claim = self.attribute_click(&info);
+        let target = self.targets.entry(id).or_insert_with(|| Target::new(info));
+        target.claim = target.claim.or(claim);
+    }
+
+    pub(super) fn target_info_changed(&mut self, params: &Value) {
+        let Some(info) = TargetInfo::read(&params["targetInfo"]) else { return };
+        let id = info.id;
+        match self.targets.get_mut(&id) {
+            // The opener is told in the first event and left out of later ones once it is closed; ownership and what
+            // clients see must not change with that.
+            Some(target) => {
+                target.info.title = info.title;
+                target.info.url = info.url;
+                target.info.subtype = info.subtype;
+            }
+            None => return,
+        }
+        self.judge_shown_url(id);
+        self.tell_info_changed(id);
+    }
+
+    pub(super) fn target_destroyed(&mut self, id: TargetId) {
+        self.drop_target(id);
+        self.change(Change::Gone { target: id });
+        self.targets.remove(&id);
+        self.undecided.retain(|undecided| undecided.target != id);
+        self.recheck_waiters();
+    }
+
+    /// Clients forget it; their sessions on it are ended in Chromium's order (detach, then destroy).
+    fn drop_target(&mut self, id: TargetId) {
+        let Some(task) = self.ledger.owner(id) else { return };
+        let sessions = self.targets.get(&id).map(|target| target.sessions.clone()).unwrap_or_default();
+        for session in sessions {
+            self.session_gone(session);
+        }
+        if self.targets.get(&id).is_some_and(|target| target.stage == Stage::Shown) {
+            self.tell_destroyed(task, id);
+        }
+        if let Some(guard) = self.targets.get_mut(&id).and_then(|target| target.guard.take()) {
+            self.sessions.remove(&guard);
+        }
+    }
+
+    // --- attributed ---------------------------------------------------------------------------------------------
+
+    /// The root's auto-attach has attached (and perhaps holds) a target.
+    pub(super) fn auto_attached(&mut self, session: SessionId, info: TargetInfo, waiting: bool) {
+        let id = info.id;
+        match self.whose(&info) {
+            Whose::Nobody => self.let_go(session),
+            Whose::NotYet => {
+                self.targets.entry(id).or_insert_with(|| Target::new(info));
+                self.undecided.push(Undecided { target: id, session, waiting, paused_documents: Vec::new() });
+            }
+            Whose::Task(task, lineage) => {
+                self.targets.entry(id).or_insert_with(|| Target::new(info));
+                self.claim(id, task, lineage, session, waiting);
+            }
+        }
+    }
+
+    /// Somebody else's: resumed and let go at once, before any other work. Detaching alone resumes it (measured).
+    fn let_go(&mut self, session: SessionId) {
+        self.own_first(None, "Target.detachFromTarget", &json!({"sessionId": session.as_str()}));
+    }
+
+    fn whose(&self, info: &TargetInfo) -> Whose {
+        // `prerender`, `disconnected` and whatever comes next are not pages that a client can work with, and a target
+        // without a context made every client's connect throw (a zombie of Chromium's).
+        let Some(context) = info.context else { return Whose::Nobody };
+        if info.subtype.is_some() {
+            return Whose::Nobody;
+        }
+        let owner = self.ledger.owner_of_context(context).filter(|task| self.is_living(*task));
+        match info.kind.as_str() {
+            "page" => self.whose_page(info, owner),
+            // A service worker of the profile's serves the person too; one of a task's own context is the task's.
+            "service_worker" => owner.map_or(Whose::Nobody, |task| Whose::Task(task, Lineage::InContext)),
+            _ => Whose::Nobody,
+        }
+    }
+
+    fn whose_page(&self, info: &TargetInfo, context_owner: Option<TaskId>) -> Whose {
+        if let Some((task, lineage)) = self.targets.get(&info.id).and_then(|target| target.claim) {
+            return Whose::Task(task, lineage);
+        }
+        if let Some(opener) = info.opener {
+            // From an OOPIF the opener is told as the page, but a page of a page is a page's all the same.
+            return match self.ledger.owner(opener).filter(|task| self.is_living(*task)) {
+                Some(task) => Whose::Task(task, Lineage::OpenedBy(opener)),
+                None => Whose::Nobody,
+            };
+        }
+        if let Some(task) = context_owner {
+            return Whose::Task(task, Lineage::InContext);
+        }
+        let being_made = self.calls.purposes().any(|purpose| match purpose {
+            Purpose::CreatePage { url, .. } | Purpose::OpenPage { url, .. } => {
+                info.url == *url || info.url.is_empty() || info.url == "about:blank"
+            }
+            _ => false,
+        });
+        if being_made { Whose::NotYet } else { Whose::Nobody }
+    }
+
+    fn is_living(&self, task: TaskId) -> bool {
+        self.tasks.get(&task).is_some_and(|task| task.state != TaskState::Ending)
+    }
+
+    /// The response to a `createTarget` has come: now it is known whose that page is.
+    pub(super) fn page_created(&mut self, task: TaskId, created: Option<TargetId>) {
+        if let Some(id) = created
+            && let Some(target) = self.targets.get_mut(&id)
+            && target.guard.is_none()
+        {
+            target.claim = Some((task, Lineage::Created));
+        }
+        for undecided in std::mem::take(&mut self.undecided) {
+            let Some(info) = self.targets.get(&undecided.target).map(|target| target.info.clone()) else { continue };
+            self.auto_attached(undecided.session, info, undecided.waiting);
+            for request in undecided.paused_documents {
+                self.decided_document(undecided.target, request);
+            }
+        }
+    }
+
+    // --- guarded ------------------------------------------------------------------------------------------------
+
+    fn claim(&mut self, id: TargetId, task: TaskId, lineage: Lineage, guard: SessionId, waiting: bool) {
+        let Some(target) = self.targets.get_mut(&id) else { return };
+        let Some(context) = target.info.context else { return };
+        let kind = if target.info.kind == "page" { TargetKind::Page } else { TargetKind::ServiceWorker };
+        target.guard = Some(guard);
+        target.hold = waiting.then(|| Hold { since: self.now, awaited: Vec::new(), paused_documents: Vec::new() });
+        self.sessions.insert(guard, Session::Guard { page: id });
+        self.change(Change::Claimed { target: id, task, kind, context, lineage });
+        let message = format!("{kind:?} {id} is this task's: {lineage:?}");
+        self.record(Record { task: Some(task), client: None, kind: RecordKind::Claimed, message });
+        match kind {
+            TargetKind::Page => self.put_up_gates(id, guard),
+            _ => self.show(id),
+        }
+    }
+
+    fn put_up_gates(&mut self, id: TargetId, guard: SessionId) {
+        let steps: [(&'static str, Value); 4] = [
+            // Before any client's setAutoAttach on this page: holds of children are serial in that order.
+            (
+                "Target.setAutoAttach",
+                json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": [{"type": "iframe"}]}),
+            ),
+            ("Page.enable", json!({})),
+            ("Emulation.setFocusEmulationEnabled", json!({"enabled": true})),
+            ("Page.getFrameTree", json!({})),
+        ];
+        if let Some(target) = self.targets.get_mut(&id) {
+            target.stage = Stage::Guarding(steps.len());
+        }
+        for (method, params) in steps {
+            let purpose = match method {
+                "Page.getFrameTree" => Purpose::GuardFrames(id),
+                _ => Purpose::GuardSetup(id),
+            };
+            self.own(Some(guard), method, &params, purpose);
+        }
+    }
+
+    pub(super) fn gate_answered(&mut self, id: TargetId, outcome: Outcome<'_>, is_frame_tree: bool) {
+        match outcome {
+            Outcome::Result(result) if is_frame_tree => {
+                let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+                self.learn_frame_tree(id, &result["frameTree"]);
+            }
+            Outcome::Result(_) => {}
+            // A page that does not take its gates is not given to anybody.
+            Outcome::Error(error) => {
+                let reason = format!("a gate could not be put up on it ({})", error.get());
+                return self.release(id, &reason);
+            }
+        }
+        let Some(target) = self.targets.get_mut(&id) else { return };
+        if let Stage::Guarding(missing) = target.stage {
+            target.stage = Stage::Guarding(missing - 1);
+            if missing == 1 {
+                self.show(id);
+            }
+        }
+    }
+
+    // --- shown --------------------------------------------------------------------------------------------------
+
+    /// The gates stand: the task's clients get it, and a held page waits for those that asked to be waited for.
+    fn show(&mut self, id: TargetId) {
+        let Some(task) = self.ledger.owner(id) else { return };
+        if let Some(target) = self.targets.get_mut(&id) {
+            target.stage = Stage::Shown;
+        }
+        for client in self.clients_of(task) {
+            self.offer(client, id, Offer::New);
+        }
+        self.resume_if_all_asked(id);
+        self.task_has_page(task);
+        self.recheck_waiters();
+    }
+
+    // --- resumed ------------------------------------------------------------------------------------------------
+
+    /// Resumes a held page once nobody has to be waited for.
+    pub(super) fn resume_if_all_asked(&mut self, id: TargetId) {
+        let Some(target) = self.targets.get_mut(&id) else { return };
+        let ready = target.stage == Stage::Shown && target.hold.as_ref().is_some_and(|hold| hold.awaited.is_empty());
+        if !ready {
+            return;
+        }
+        let (Some(hold), Some(guard)) = (target.hold.take(), target.guard) else { return };
+        self.own(Some(guard), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
+        // Documents that were under way before the page could be held (ctrl-click, createTarget{url}) go on only now,
+        // so that init scripts are in place when they commit.
+        for request in hold.paused_documents {
+            self.own(None, "Fetch.continueRequest", &json!({"requestId": request}), Purpose::Nothing);
+        }
+    }
+
+    pub(super) fn hold_deadlines(&self) -> impl Iterator<Item = Instant> + '_ {
+        self.targets.values().filter_map(|target| target.hold.as_ref()).map(|hold| hold.since + LONGEST_HOLD)
+    }
+
+    pub(super) fn resume_overdue_holds(&mut self) {
+        let now = self.now;
+        let overdue: Vec<TargetId> = self
+            .targets
+            .iter()
+            .filter(|(_, target)| target.hold.as_ref().is_some_and(|hold| now >= hold.since + LONGEST_HOLD))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in overdue {
+            if self.targets.get(&id).is_some_and(|target| target.stage != Stage::Shown) {
+                self.release(id, "its gates were not up after 30 s");
+                continue;
+            }
+            if let Some(hold) = self.targets.get_mut(&id).and_then(|target| target.hold.as_mut()) {
+                hold.awaited.clear();
+            }
+            let message = format!("page {id} was resumed after 30 s although a client of its task never asked for it");
+            let task = self.ledger.owner(id);
+            self.record(Record { task, client: None, kind: RecordKind::Odd, message });
+            self.resume_if_all_asked(id);
+        }
+    }
+
+    // --- released -----------------------------------------------------------------------------------------------
+
+    /// Automation is detached and the page is nobody's from now on; the tab stays as it is. Clients' sessions go first:
+    /// their scripts and bindings must not run in the document that is about to commit.
+    pub(super) fn release(&mut self, id: TargetId, why: &str) {
+        let Some(task) = self.ledger.owner(id) else { return };
+        let Some(target) = self.targets.get_mut(&id) else { return };
+        let sessions = std::mem::take(&mut target.sessions);
+        let guard = target.guard.take();
+        let hold = target.hold.take();
+        let was_shown = target.stage == Stage::Shown;
+        target.stage = Stage::Seen;
+        target.claim = None;
+        target.navigation = None;
+        for session in sessions {
+            // Upstream first, so that nothing which the client sends from now on could be before it.
+            self.own_first(None, "Target.detachFromTarget", &json!({"sessionId": session.as_str()}));
+            self.session_gone(session);
+        }
+        if let Some(guard) = guard {
+            // Detaching resumes a held page; what `Fetch` holds on the root goes on for the person.
+            self.own_first(None, "Target.detachFromTarget", &json!({"sessionId": guard.as_str()}));
+            self.guard_gone(guard);
+        }
+        for request in hold.into_iter().flat_map(|hold| hold.paused_documents) {
+            self.own(None, "Fetch.continueRequest", &json!({"requestId": request}), Purpose::Nothing);
+        }
+        self.change(Change::Released { target: id });
+        if was_shown {
+            self.tell_destroyed(task, id);
+        }
+        self.expected.retain(|expected| expected.page != id);
+        let message = format!("page {id} was released, the tab stays open: {why}");
+        self.record(Record { task: Some(task), client: None, kind: RecordKind::Released, message });
+        self.recheck_waiters();
+    }
+
+    /// The guard and the guards below it are no more.
+    pub(super) fn guard_gone(&mut self, guard: SessionId) {
+        let Some(Session::Guard { page }) = self.sessions.remove(&guard) else { return };
+        if self.targets.get(&page).is_none_or(|target| target.guard.is_none()) {
+            self.sessions.retain(|_, session| !matches!(session, Session::Guard { page: other } if *other == page));
+        }
+    }
+
+    pub(super) fn context_of_task(&self, task: TaskId) -> Option<ContextId> {
+        self.tasks.get(&task).and_then(|task| task.context)
+    }
+}

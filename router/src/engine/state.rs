@@ -1,0 +1,227 @@
+//! What the engine remembers besides the ledger: tasks, clients, their sessions, and where each target stands.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ownership::Lineage;
+use ownership::id::{ClientId, ClientSessionId, ContextId, FrameId, SessionId, TargetId, TaskId};
+use policy::Policy;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::calls::ReplyTo;
+use super::info::{Filter, TargetInfo};
+use super::io::{AdminRequest, TaskContext};
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum TaskState {
+    /// Its browser context is being made.
+    Starting,
+    Active,
+    Ending,
+}
+
+pub struct Task {
+    pub name: String,
+    pub state: TaskState,
+    pub context_kind: TaskContext,
+    /// The context shown as the default one: the task's own, or the profile's.
+    pub context: Option<ContextId>,
+    pub policy: Arc<Policy>,
+    pub idle_ttl: Option<Duration>,
+    pub idle_since: Instant,
+    pub labels: BTreeMap<String, String>,
+    pub open: Option<String>,
+    /// A first page is on its way, so no second one is asked for.
+    pub opening: bool,
+    pub waiting_new: Option<AdminRequest>,
+    /// Steps of the end that are still in flight.
+    pub ending_steps: usize,
+    pub ending_requests: Vec<AdminRequest>,
+    pub refusals: VecDeque<String>,
+}
+
+impl Task {
+    pub fn shared(&self) -> bool {
+        self.context_kind == TaskContext::Shared
+    }
+}
+
+/// What a client asked of its root, or of a browser session beside it.
+#[derive(Default)]
+pub struct Scope {
+    pub discover: Option<Filter>,
+    pub auto_attach: Option<AutoAttach>,
+}
+
+#[derive(Clone)]
+pub struct AutoAttach {
+    pub wait: bool,
+    pub filter: Filter,
+}
+
+/// A session as its client knows it.
+#[derive(Clone, Copy, Debug)]
+pub enum Shown {
+    /// A browser session, which exists only here.
+    Browser { scope: Option<ClientSessionId> },
+    /// A session of Chromium's.
+    Real(SessionId),
+}
+
+pub struct Client {
+    pub task: TaskId,
+    pub user_agent: String,
+    pub since: Instant,
+    /// Frames that came before the task had a page to show; `None` once it has.
+    pub queue: Option<Vec<String>>,
+    pub queued_bytes: usize,
+    /// The root (`None`) and browser sessions.
+    pub scopes: FxHashMap<Option<ClientSessionId>, Scope>,
+    pub sessions: FxHashMap<ClientSessionId, Shown>,
+    pub contexts: Vec<OwnContext>,
+    /// Contexts whose download events it asked for.
+    pub download_events: FxHashSet<ContextId>,
+    /// Responses that wait for a page to be shown to this client.
+    pub waiters: Vec<Waiter>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct OwnContext {
+    pub id: ContextId,
+    pub dispose_on_detach: bool,
+}
+
+/// A response that may leave only after the client was shown (or will never be shown) these targets.
+pub struct Waiter {
+    pub to: ReplyTo,
+    pub result: String,
+    pub targets: Vec<TargetId>,
+}
+
+/// A session of Chromium's that the engine knows.
+#[derive(Debug)]
+pub enum Session {
+    /// Tabwarden's own, on an owned page or on an OOPIF of it.
+    Guard {
+        page: TargetId,
+    },
+    Client(ClientSession),
+}
+
+#[derive(Debug)]
+pub struct ClientSession {
+    pub client: ClientId,
+    pub shown: ClientSessionId,
+    pub target: TargetId,
+    /// The page at the top (the target itself for pages and service workers).
+    pub page: TargetId,
+    /// Upstream session below which it appeared; `None`: attached from the root by us.
+    pub parent: Option<SessionId>,
+    /// Where its events of attaching and detaching appear.
+    pub scope: Option<ClientSessionId>,
+    /// Execution contexts that the client was told of; others do not exist for it (extension worlds).
+    pub worlds: FxHashSet<i64>,
+    pub unique_worlds: FxHashMap<String, i64>,
+    /// Worlds of extensions, which were not told.
+    pub hidden_worlds: FxHashSet<i64>,
+    /// Set-up commands in flight; the page is not resumed before they are answered.
+    pub setup_in_flight: usize,
+}
+
+/// Where a top-level target of ours stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Not ours, or not attached yet.
+    Seen,
+    /// The guard's gates are being put up: responses still missing.
+    Guarding(usize),
+    /// The task's clients may have it.
+    Shown,
+}
+
+/// A client that has to ask before a held page runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    pub client: ClientId,
+    pub scope: Option<ClientSessionId>,
+    /// It has asked, and its set-up commands are still in flight.
+    pub asked: Option<SessionId>,
+}
+
+pub struct Hold {
+    pub since: Instant,
+    pub awaited: Vec<Awaited>,
+    /// Documents that `Fetch` holds for us until the page may run.
+    pub paused_documents: Vec<String>,
+}
+
+/// Who moved the top document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Client,
+    Page,
+}
+
+/// Where a top document is going.
+#[derive(Clone, Debug)]
+pub struct Navigation {
+    pub url: String,
+    pub cause: Option<Cause>,
+    /// The policy does not let the task hold it; `Fetch` has to fail it.
+    pub denied: bool,
+}
+
+pub struct Target {
+    pub info: TargetInfo,
+    /// Decided before the target is attached: whose it will be.
+    pub claim: Option<(TaskId, Lineage)>,
+    pub stage: Stage,
+    pub guard: Option<SessionId>,
+    pub hold: Option<Hold>,
+    /// Client sessions on it.
+    pub sessions: Vec<SessionId>,
+    /// What a client or the page itself has asked for and what has not started yet.
+    pub cause: Option<Cause>,
+    pub navigation: Option<Navigation>,
+    /// The first document that was asked for has committed.
+    pub committed: bool,
+}
+
+impl Target {
+    pub fn new(info: TargetInfo) -> Target {
+        Target {
+            info,
+            claim: None,
+            stage: Stage::Seen,
+            guard: None,
+            hold: None,
+            sessions: Vec::new(),
+            cause: None,
+            navigation: None,
+            committed: false,
+        }
+    }
+}
+
+/// A new tab that an owned page's frame has asked for and that has not appeared yet.
+pub struct Expected {
+    pub task: TaskId,
+    pub page: TargetId,
+    pub context: Option<ContextId>,
+    pub url: String,
+    pub at: Instant,
+}
+
+/// A page of the profile's default context that appeared while a task's page was being made there: whose it is will be
+/// said by the response.
+pub struct Undecided {
+    pub target: TargetId,
+    pub session: SessionId,
+    pub waiting: bool,
+    /// Its documents that `Fetch` has paused meanwhile.
+    pub paused_documents: Vec<String>,
+}
+
+/// Frames whose document a client must not have (extension pages): the page keeps them, clients get no session on them.
+pub type HiddenFrames = FxHashSet<FrameId>;

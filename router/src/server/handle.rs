@@ -1,0 +1,267 @@
+//! The server as its owner holds it: bind, make tasks, drive a browser, end.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, oneshot};
+use tracing::warn;
+
+use super::driver::{Core, Driver, Outcome};
+use super::inbox::{Command, Inbox};
+use super::record::Recorder;
+use super::registry::{Phase, Registry};
+use super::token::{Token, Tokens};
+use super::{Settings, Upstream, http};
+use crate::engine::Engine;
+use crate::engine::io::{
+    AdminCommand, AdminError, AdminErrorKind, AdminReply, BrowserOrigin, CloseCode, TaskInfo, TaskSpec,
+};
+
+/// What a launched browser is told at the end. The id is one that nothing else uses any more.
+const CLOSE_BROWSER: &str = r#"{"id":2147483647,"method":"Browser.close"}"#;
+
+pub(super) struct Shared {
+    pub settings: Settings,
+    pub registry: Rc<Registry>,
+    pub inbox: Rc<Inbox>,
+    pub local: SocketAddr,
+    /// The last part of discovery's WebSocket URL; any other works too.
+    pub browser_id: String,
+    pub next_client: Cell<u64>,
+    /// Open client sockets, for the orderly end and the limits.
+    pub open: RefCell<Vec<ownership::id::TaskId>>,
+    pub closed: Notify,
+}
+
+pub struct Server {
+    shared: Rc<Shared>,
+    recorder: Recorder,
+}
+
+/// For whoever makes tasks and ends it all; cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    pub(super) shared: Rc<Shared>,
+}
+
+pub struct NewTask {
+    pub info: TaskInfo,
+    pub token: Token,
+}
+
+/// Where a task is reached. Holds its token.
+pub struct TaskAddress {
+    pub http_url: String,
+    pub ws_url: String,
+}
+
+impl Server {
+    /// Binds and begins to answer: until a browser is driven, discovery says that it is not there yet. Must run inside a
+    /// `LocalSet`. `admin` is the token of the API.
+    pub async fn bind(settings: Settings, admin: &Token) -> Result<Server, String> {
+        let recorder = match &settings.record_upstream {
+            Some(path) => Recorder::create(path)?,
+            None => Recorder::default(),
+        };
+        let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
+            format!(
+                "{} cannot be listened on ({error}); free it or choose another with --listen ADDR:PORT.",
+                settings.listen
+            )
+        })?;
+        let local = listener
+            .local_addr()
+            .map_err(|error| format!("The listening socket has no address ({error}); try another --listen."))?;
+        if !local.ip().is_loopback() {
+            warn!(
+                "Listening on {local}, which other machines may reach; tokens then travel unencrypted unless a proxy with TLS stands before it."
+            );
+        }
+        let registry = Rc::new(Registry::new(Tokens::new()?, admin));
+        let browser_id = Token::draw(&SystemRandom::new())?.reveal().to_owned();
+        let shared = Rc::new(Shared {
+            settings,
+            registry,
+            inbox: Rc::default(),
+            local,
+            browser_id: uuid(&browser_id),
+            next_client: Cell::new(1),
+            open: RefCell::default(),
+            closed: Notify::new(),
+        });
+        tokio::task::spawn_local(http::accept(listener, shared.clone()));
+        Ok(Server { shared, recorder })
+    }
+
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.local
+    }
+
+    pub fn handle(&self) -> Handle {
+        Handle { shared: self.shared.clone() }
+    }
+
+    /// Serves this browser until it is lost or [`Handle::drain`] was called.
+    pub async fn drive(self, upstream: Upstream) -> Outcome {
+        let config = self.shared.settings.engine.clone();
+        // The person's browser is never told to close.
+        let last_words = (config.origin == BrowserOrigin::Launched).then_some(CLOSE_BROWSER);
+        let random = SystemRandom::new();
+        let draw = Box::new(move || {
+            let mut bytes = [0; 16];
+            if random.fill(&mut bytes).is_err() {
+                // Session ids that could be guessed would open other tasks' pages: better to end at once.
+                std::process::abort();
+            }
+            bytes
+        });
+        let engine = Engine::new(config, Instant::now(), draw);
+        self.drive_core(Box::new(engine), upstream, last_words).await
+    }
+
+    pub(super) async fn drive_core(self, core: Box<dyn Core>, upstream: Upstream, last_words: Option<&str>) -> Outcome {
+        let Server { shared, recorder } = self;
+        let driver = Driver::new(core, shared.registry.clone(), shared.inbox.clone(), recorder);
+        driver.run(upstream, last_words).await
+    }
+}
+
+impl Handle {
+    /// What discovery and the API answer until the browser is there.
+    pub fn set_waiting(&self, sentence: &str) {
+        self.shared.registry.set_phase(Phase::Waiting(sentence.to_owned()));
+    }
+
+    /// Resolves when tasks may come; `Err` is the sentence that says why they never will.
+    pub async fn ready(&self) -> Result<(), String> {
+        let mut phases = self.shared.registry.watch_phase();
+        let over = "Tabwarden has ended.".to_owned();
+        match phases.wait_for(|phase| !matches!(phase, Phase::Waiting(_))).await.map(|phase| phase.clone()) {
+            Ok(Phase::Ready(_)) => Ok(()),
+            Ok(Phase::Over(why)) => Err(why),
+            Ok(Phase::Waiting(_)) | Err(_) => Err(over),
+        }
+    }
+
+    pub async fn ask(&self, command: AdminCommand) -> Result<AdminReply, AdminError> {
+        self.send(command, None).await
+    }
+
+    /// With this token, or with a new one.
+    pub async fn new_task(&self, spec: TaskSpec, token: Option<Token>) -> Result<NewTask, AdminError> {
+        let token = match token {
+            Some(token) => token,
+            None => self.shared.registry.tokens.draw().map_err(unavailable)?,
+        };
+        let hash = self.shared.registry.tokens.hash(&token);
+        if self.shared.registry.is_taken(&token) {
+            return Err(AdminError {
+                kind: AdminErrorKind::Conflict,
+                message: "This token belongs to another task already; give each task a token file of its own.".into(),
+            });
+        }
+        match self.send(AdminCommand::TaskNew(spec), Some(hash)).await? {
+            AdminReply::Task(info) => Ok(NewTask { info, token }),
+            other => Err(unavailable(format!(
+                "The engine answered a new task with {other:?}; report this as a bug of Tabwarden."
+            ))),
+        }
+    }
+
+    /// A new token in place of the old; clients that are connected stay. `None`: no such task.
+    pub fn rotate(&self, name: &str) -> Result<Option<Token>, AdminError> {
+        let token = self.shared.registry.tokens.draw().map_err(unavailable)?;
+        let known = self.shared.registry.rotate(name, self.shared.registry.tokens.hash(&token));
+        Ok(known.then_some(token))
+    }
+
+    /// As seen from this machine.
+    pub fn http_url(&self) -> String {
+        self.shared.addresses(&self.local_host()).0
+    }
+
+    pub fn address(&self, token: &Token) -> TaskAddress {
+        self.shared.address(&self.local_host(), token)
+    }
+
+    pub fn drain(&self) {
+        self.shared.inbox.command(Command::Drain);
+    }
+
+    /// Ends without a browser: whoever connects or waits is told.
+    pub fn give_up(&self, sentence: &str) {
+        self.shared.registry.set_phase(Phase::Over(sentence.to_owned()));
+        self.shared.inbox.shut(CloseCode::Shutdown.number(), sentence);
+    }
+
+    /// Until the clients took their close frames, or so long.
+    pub async fn clients_gone(&self, patience: Duration) {
+        let gone = async {
+            while !self.shared.open.borrow().is_empty() {
+                self.shared.closed.notified().await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, gone).await;
+    }
+
+    async fn send(
+        &self,
+        command: AdminCommand,
+        token: Option<super::token::TokenHash>,
+    ) -> Result<AdminReply, AdminError> {
+        match self.shared.registry.phase() {
+            Phase::Ready(_) => {}
+            Phase::Waiting(why) | Phase::Over(why) => return Err(unavailable(why)),
+        }
+        let (reply, answer) = oneshot::channel();
+        self.shared.inbox.command(Command::Admin { command, token, reply });
+        answer
+            .await
+            .unwrap_or_else(|_| Err(unavailable("Tabwarden ended before this was done; start it again.".into())))
+    }
+
+    fn local_host(&self) -> String {
+        let local = self.shared.local;
+        match local.ip() {
+            // An unspecified address is no destination.
+            ip if ip.is_unspecified() => format!("127.0.0.1:{}", local.port()),
+            _ => local.to_string(),
+        }
+    }
+}
+
+impl Shared {
+    /// The bases of http and ws URLs, without a slash at the end. `host` has passed admission.
+    pub fn addresses(&self, host: &str) -> (String, String) {
+        let http = match &self.settings.public_url {
+            Some(url) => url.as_str().trim_end_matches('/').to_owned(),
+            None => format!("http://{host}"),
+        };
+        // http → ws, https → wss
+        let ws = http.replacen("http", "ws", 1);
+        (http, ws)
+    }
+
+    pub fn address(&self, host: &str, token: &Token) -> TaskAddress {
+        let (http, ws) = self.addresses(host);
+        let token = token.reveal();
+        TaskAddress {
+            http_url: format!("{http}/t/{token}"),
+            ws_url: format!("{ws}/t/{token}/devtools/browser/tabwarden"),
+        }
+    }
+}
+
+fn unavailable(message: String) -> AdminError {
+    AdminError { kind: AdminErrorKind::Unavailable, message }
+}
+
+/// Chromium writes this id with dashes.
+fn uuid(hex: &str) -> String {
+    let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
+    format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32))
+}

@@ -1,0 +1,57 @@
+//! All the I/O: client sockets, the connection to the browser, discovery, the API and admission, on one thread.
+//!
+//! One current-thread runtime runs everything inside a `LocalSet`; what is shared is shared by `Rc`. A wake-up across
+//! cores would cost a hundred times what looking at a message costs.
+
+pub mod admission;
+pub mod api;
+mod client_socket;
+mod discovery;
+pub mod driver;
+mod handle;
+mod http;
+mod inbox;
+pub mod net;
+pub mod policies;
+mod record;
+mod refusal;
+pub mod registry;
+mod socket;
+pub mod token;
+pub mod upstream;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use url::Url;
+
+pub use admission::Doors;
+pub use driver::Outcome;
+pub use handle::{Handle, NewTask, Server, TaskAddress};
+pub use token::Token;
+pub use upstream::Upstream;
+
+use crate::engine::io::EngineConfig;
+
+/// A browser that was told to close gets so long to write its profile.
+pub const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Idle time after which a task made through the API ends, unless it says otherwise.
+pub const API_IDLE_TTL: Duration = Duration::from_secs(3600);
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub listen: SocketAddr,
+    pub doors: Doors,
+    /// Where clients reach us when it is not the Host that they send: behind a proxy. `http` or `https`.
+    pub public_url: Option<Url>,
+    pub policies: policies::PolicyDir,
+    pub record_upstream: Option<PathBuf>,
+    /// Shown in `status`; the sandbox is off only when somebody asked for it.
+    pub no_sandbox: bool,
+    pub engine: EngineConfig,
+}

@@ -1,0 +1,85 @@
+//! Policies by name: a file `NAME.toml` of the policy directory, or the built-in `default`.
+//!
+//! The API takes names only. A path from there would let whoever holds the admin token read any file by its errors.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::Policy;
+
+use crate::engine::io::{AdminError, AdminErrorKind};
+
+const DEFAULT: &str = include_str!("../../../policies/default.toml");
+
+pub const DEFAULT_NAME: &str = "default";
+
+#[derive(Clone, Debug, Default)]
+pub struct PolicyDir(pub Option<PathBuf>);
+
+impl PolicyDir {
+    pub fn load(&self, name: &str) -> Result<Arc<Policy>, AdminError> {
+        if !is_policy_name(name) {
+            return Err(AdminError {
+                kind: AdminErrorKind::Invalid,
+                message: "The policy must be a name of lower-case letters, digits and dashes, not a path; put the file into the policy directory as NAME.toml.".into(),
+            });
+        }
+        let file = self.0.as_ref().map(|dir| dir.join(format!("{name}.toml")));
+        match file.filter(|file| name != DEFAULT_NAME || file.exists()) {
+            Some(file) => read(&file, name),
+            None if name == DEFAULT_NAME => parse(DEFAULT, "default.toml (built in)", name),
+            None => Err(AdminError {
+                kind: AdminErrorKind::NotFound,
+                message: format!(
+                    "There is no policy {name}, as no policy directory was given; start `tabwarden serve` with --policy-dir DIR."
+                ),
+            }),
+        }
+    }
+}
+
+/// A file that the operator named.
+pub fn load_file(path: &Path) -> Result<Arc<Policy>, AdminError> {
+    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    read(path, &name)
+}
+
+fn read(path: &Path, name: &str) -> Result<Arc<Policy>, AdminError> {
+    let text = std::fs::read_to_string(path).map_err(|error| AdminError {
+        kind: AdminErrorKind::NotFound,
+        message: format!("The policy {name} cannot be read from {} ({error}); put the file there.", path.display()),
+    })?;
+    parse(&text, &path.display().to_string(), name)
+}
+
+fn parse(text: &str, file: &str, name: &str) -> Result<Arc<Policy>, AdminError> {
+    Policy::parse(text, file).map(Arc::new).map_err(|error| AdminError {
+        kind: AdminErrorKind::Invalid,
+        message: format!("The policy {name} is not used, as it is wrong: {error}"),
+    })
+}
+
+pub fn is_policy_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 64 && name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_a_name_and_never_a_path() {
+        for bad in
+            ["", "..", "../default", "/etc/passwd", "a/b", "Default", "default.toml", "a\0", "é", &"a".repeat(65)]
+        {
+            assert!(!is_policy_name(bad), "{bad}");
+        }
+        assert!(is_policy_name("read-only-2"));
+    }
+
+    #[test]
+    fn the_built_in_default_needs_no_directory_and_parses() {
+        assert!(PolicyDir(None).load("default").is_ok());
+        assert_eq!(PolicyDir(None).load("other").unwrap_err().kind, AdminErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,116 @@
+//! What the HTTP side knows: the phase of the browser connection and which token opens what. Everything else about tasks
+//! is asked from the engine.
+//!
+//! The sockets and the driver run on one thread, so this is plain memory in an `Rc`, without locks.
+
+use std::cell::RefCell;
+
+use ownership::id::TaskId;
+use tokio::sync::watch;
+
+use super::token::{Token, TokenHash, Tokens};
+use crate::engine::io::StatusInfo;
+
+/// Where the one connection to the browser stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    /// Not yet: the sentence says what is being waited for.
+    Waiting(String),
+    Ready(StatusInfo),
+    /// For good: the sentence says why.
+    Over(String),
+}
+
+struct Entry {
+    hash: TokenHash,
+    task: TaskId,
+    name: String,
+}
+
+pub struct Registry {
+    pub tokens: Tokens,
+    admin: TokenHash,
+    entries: RefCell<Vec<Entry>>,
+    phase: watch::Sender<Phase>,
+}
+
+/// What a token opens.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Holder {
+    Admin,
+    Task { id: TaskId, name: String },
+}
+
+impl Registry {
+    pub fn new(tokens: Tokens, admin: &Token) -> Registry {
+        let admin = tokens.hash(admin);
+        let phase = watch::Sender::new(Phase::Waiting("Tabwarden is starting; try again in a moment.".into()));
+        Registry { tokens, admin, entries: RefCell::default(), phase }
+    }
+
+    /// Compares with every entry, found or not: the time says nothing about which one it was.
+    pub fn holder(&self, presented: &str) -> Option<Holder> {
+        let mut found = self.tokens.matches(presented, &self.admin).then_some(Holder::Admin);
+        for entry in self.entries.borrow().iter() {
+            if self.tokens.matches(presented, &entry.hash) {
+                found = Some(Holder::Task { id: entry.task, name: entry.name.clone() });
+            }
+        }
+        found
+    }
+
+    /// Whether two tasks (or a task and the API) would have the same token: a token file named twice.
+    pub fn is_taken(&self, token: &Token) -> bool {
+        self.holder(token.reveal()).is_some()
+    }
+
+    pub fn insert(&self, task: TaskId, name: String, hash: TokenHash) {
+        self.remove(task);
+        self.entries.borrow_mut().push(Entry { hash, task, name });
+    }
+
+    pub fn remove(&self, task: TaskId) {
+        self.entries.borrow_mut().retain(|entry| entry.task != task);
+    }
+
+    /// Replaces the token of the task with this name; `false` when there is none.
+    pub fn rotate(&self, name: &str, hash: TokenHash) -> bool {
+        let mut entries = self.entries.borrow_mut();
+        let Some(entry) = entries.iter_mut().find(|entry| entry.name == name) else { return false };
+        entry.hash = hash;
+        true
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.phase.borrow().clone()
+    }
+
+    pub fn set_phase(&self, phase: Phase) {
+        self.phase.send_replace(phase);
+    }
+
+    pub fn watch_phase(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rotated_token_opens_nothing_and_the_new_one_does() {
+        let tokens = Tokens::new().unwrap();
+        let [admin, old, new] = [(); 3].map(|()| tokens.draw().unwrap());
+        let (old_hash, new_hash) = (tokens.hash(&old), tokens.hash(&new));
+        let registry = Registry::new(tokens, &admin);
+        registry.insert(TaskId(1), "one".into(), old_hash);
+        assert!(registry.rotate("one", new_hash));
+        assert!(!registry.rotate("two", new_hash));
+        assert_eq!(registry.holder(old.reveal()), None);
+        assert_eq!(registry.holder(new.reveal()), Some(Holder::Task { id: TaskId(1), name: "one".into() }));
+        assert_eq!(registry.holder(admin.reveal()), Some(Holder::Admin));
+        registry.remove(TaskId(1));
+        assert_eq!(registry.holder(new.reveal()), None);
+    }
+}

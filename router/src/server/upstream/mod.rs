@@ -1,0 +1,147 @@
+//! The one connection to the browser: a pipe to a browser that we started, or the WebSocket of one that was there.
+//!
+//! Reading and writing are apart, and the reader never waits for the writer: a browser that is busy sending would
+//! otherwise never get to read, and both sides would stand still.
+
+mod pipe;
+pub mod websocket;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+
+use super::inbox::Inbox;
+use super::socket::Utf8Bytes;
+pub use pipe::PipeEnds;
+
+/// Largest message from the browser; screenshots and heap snapshots stay far below.
+pub const MAX_FROM_BROWSER: usize = 256 << 20;
+
+/// Largest message to the browser. It closes the connection, and so ends everybody, at about 100 MB.
+pub const MAX_TO_BROWSER: usize = 64 << 20;
+
+/// An open connection, not yet in use.
+pub enum Upstream {
+    Pipe(PipeEnds),
+    WebSocket(Box<websocket::BrowserSocket>),
+}
+
+/// One frame of the browser's, where it was read or as the codec made it.
+pub enum Frame<'a> {
+    Read(&'a str),
+    Made(Utf8Bytes),
+}
+
+impl Frame<'_> {
+    pub fn text(&self) -> &str {
+        match self {
+            Frame::Read(text) => text,
+            Frame::Made(text) => text,
+        }
+    }
+}
+
+pub enum UpstreamReader {
+    Pipe(pipe::Reader),
+    WebSocket(websocket::Reader),
+}
+
+impl UpstreamReader {
+    /// Waits until there is something for [`Self::next`]; may be dropped and called again. `Err` says how the browser went.
+    pub async fn fill(&mut self) -> Result<(), String> {
+        match self {
+            UpstreamReader::Pipe(reader) => reader.fill().await,
+            UpstreamReader::WebSocket(reader) => reader.fill().await,
+        }
+    }
+
+    /// The next whole frame of what was read.
+    pub fn next(&mut self) -> Option<Frame<'_>> {
+        match self {
+            UpstreamReader::Pipe(reader) => reader.next(),
+            UpstreamReader::WebSocket(reader) => reader.next().map(Frame::Made),
+        }
+    }
+}
+
+/// What waits to be written to the browser.
+#[derive(Default)]
+pub struct SendQueue {
+    pending: RefCell<Vec<String>>,
+    bytes: Cell<usize>,
+    kick: Notify,
+}
+
+impl SendQueue {
+    pub fn push(&self, text: String) {
+        self.bytes.set(self.bytes.get() + text.len());
+        self.pending.borrow_mut().push(text);
+    }
+
+    /// After a batch.
+    pub fn flush(&self) {
+        if !self.pending.borrow().is_empty() {
+            self.kick.notify_one();
+        }
+    }
+
+    /// Bytes that the browser has not taken yet.
+    pub fn backlog(&self) -> usize {
+        self.bytes.get()
+    }
+
+    async fn take(&self) -> Vec<String> {
+        loop {
+            let batch = std::mem::take(&mut *self.pending.borrow_mut());
+            if !batch.is_empty() {
+                return batch;
+            }
+            self.kick.notified().await;
+        }
+    }
+
+    fn written(&self, batch: &[String]) {
+        let bytes: usize = batch.iter().map(String::len).sum();
+        self.bytes.set(self.bytes.get().saturating_sub(bytes));
+    }
+}
+
+/// Splits the connection; the returned future writes until it is dropped or fails, and must be polled beside the reader.
+pub fn open(
+    upstream: Upstream,
+    queue: Rc<SendQueue>,
+    inbox: Rc<Inbox>,
+) -> (UpstreamReader, impl Future<Output = String>) {
+    let (reader, mut writer) = match upstream {
+        Upstream::Pipe(ends) => {
+            let (reader, writer) = pipe::open(ends);
+            (UpstreamReader::Pipe(reader), Writer::Pipe(writer))
+        }
+        Upstream::WebSocket(socket) => {
+            let (reader, writer) = websocket::open(*socket);
+            (UpstreamReader::WebSocket(reader), Writer::WebSocket(writer))
+        }
+    };
+    let writing = async move {
+        loop {
+            let batch = queue.take().await;
+            let sent = match &mut writer {
+                Writer::Pipe(writer) => writer.send(&batch).await,
+                Writer::WebSocket(writer) => writer.send(&batch).await,
+            };
+            queue.written(&batch);
+            // Clients may be waiting for room.
+            inbox.wake();
+            if let Err(reason) = sent {
+                return reason;
+            }
+        }
+    };
+    (reader, writing)
+}
+
+enum Writer {
+    Pipe(pipe::Writer),
+    WebSocket(websocket::Writer),
+}

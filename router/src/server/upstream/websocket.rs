@@ -1,0 +1,97 @@
+//! The DevTools WebSocket of a browser that was there before us.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{FutureExt, SinkExt, StreamExt};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Message, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Utf8Bytes};
+use url::Url;
+
+use super::MAX_FROM_BROWSER;
+use crate::server::net::{self, Stream};
+
+/// So many frames are taken from the codec at once; the clients' turn comes after them.
+const READ_BATCH: usize = 256;
+
+pub type BrowserSocket = WebSocketStream<Stream>;
+
+pub struct Reader {
+    stream: SplitStream<BrowserSocket>,
+    ready: VecDeque<Utf8Bytes>,
+}
+
+pub struct Writer(SplitSink<BrowserSocket, Message>);
+
+/// Why a dial failed; each has its own remedy, which the command line words.
+#[derive(Debug, PartialEq)]
+pub enum DialError {
+    /// Nobody accepts TCP connections there.
+    NotListening(String),
+    /// The browser (or the person, asked by it) said no: HTTP 403.
+    Refused,
+    /// Nobody answered the handshake in time.
+    Unanswered,
+    Other(String),
+}
+
+/// One attempt. Chrome asks its person at every connection, so nothing here tries again.
+pub async fn dial(url: &Url, patience: Duration) -> Result<BrowserSocket, DialError> {
+    let stream = net::connect(url).await.map_err(DialError::NotListening)?;
+    let config =
+        WebSocketConfig::default().max_message_size(Some(MAX_FROM_BROWSER)).max_frame_size(Some(MAX_FROM_BROWSER));
+    let handshake = tokio_tungstenite::client_async_with_config(url.as_str(), stream, Some(config));
+    match tokio::time::timeout(patience, handshake).await {
+        Err(_) => Err(DialError::Unanswered),
+        Ok(Ok((socket, _))) => Ok(socket),
+        Ok(Err(Error::Http(response))) if response.status() == 403 => Err(DialError::Refused),
+        Ok(Err(Error::Http(response))) => {
+            Err(DialError::Other(format!("it answered HTTP {}", response.status().as_u16())))
+        }
+        Ok(Err(error)) => Err(DialError::Other(error.to_string())),
+    }
+}
+
+pub fn open(socket: BrowserSocket) -> (Reader, Writer) {
+    let (writer, reader) = socket.split();
+    (Reader { stream: reader, ready: VecDeque::new() }, Writer(writer))
+}
+
+impl Reader {
+    pub async fn fill(&mut self) -> Result<(), String> {
+        while self.ready.is_empty() {
+            let mut next = Some(self.stream.next().await);
+            while let Some(message) = next {
+                match message {
+                    Some(Ok(Message::Text(text))) => self.ready.push_back(text),
+                    Some(Ok(_)) => {}
+                    // What was read before the end is still delivered; the next call meets the end again.
+                    _ if !self.ready.is_empty() => return Ok(()),
+                    Some(Err(error)) => return Err(format!("The connection to the browser broke ({error}).")),
+                    None => return Err("The browser closed the connection.".into()),
+                }
+                next = (self.ready.len() < READ_BATCH).then(|| self.stream.next().now_or_never()).flatten();
+            }
+        }
+        Ok(())
+    }
+
+    pub fn next(&mut self) -> Option<Utf8Bytes> {
+        self.ready.pop_front()
+    }
+}
+
+impl Writer {
+    pub async fn send(&mut self, batch: &[String]) -> Result<(), String> {
+        for text in batch {
+            self.0.feed(Message::text(text.as_str())).await.map_err(gone)?;
+        }
+        self.0.flush().await.map_err(gone)
+    }
+}
+
+fn gone(error: Error) -> String {
+    format!("The browser no longer takes messages ({error}).")
+}

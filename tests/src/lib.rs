@@ -1,0 +1,3 @@
+//! Shared pieces of the tests: the trace runner and the policies that traces use.
+
+pub mod trace;
