@@ -41,10 +41,12 @@ impl ApiClient {
                 Ok(ApiClient { base, token: given.unwrap_or_else(|| one.admin_token.clone()) })
             }
             ([], Some(named)) => Err(Failure::new(format!(
-                "The admin token of {named} is not known, as this user runs no such server; set TABWARDEN_ADMIN_TOKEN or use --admin-token-file FILE."
+                "The admin token of {named} is not known, as this user runs no such server; set \
+                    TABWARDEN_ADMIN_TOKEN or use --admin-token-file FILE."
             ))),
             ([], None) => Err(Failure::new(
-                "No `tabwarden serve` of this user is running; start it, or name one with --server URL and TABWARDEN_ADMIN_TOKEN.",
+                "No `tabwarden serve` of this user is running; start it, or name one with --server URL and \
+                    TABWARDEN_ADMIN_TOKEN.",
             )),
             (several, _) => {
                 let lines: String = several.iter().map(|one| format!("\n  --server {}", one.url)).collect();

@@ -86,7 +86,8 @@ pub struct ServeArgs {
     /// Active tasks at most.
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub max_tasks: usize,
-    /// Write every message to and from the browser to this file, as JSON Lines. It will hold page data: passwords typed,
+    /// Write every message to and from the browser to this file, as JSON Lines. It will hold page data: passwords
+    /// typed,
     /// cookies, contents.
     #[arg(long, value_name = "FILE")]
     pub record_upstream: Option<PathBuf>,

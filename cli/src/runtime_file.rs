@@ -1,4 +1,5 @@
-//! `<runtime dir>/<port>.json`: how the other commands find a running `serve`. It holds the admin token, so it is for its
+//! `<runtime dir>/<port>.json`: how the other commands find a running `serve`. It holds the admin token, so it is for
+//! its
 //! owner only; files of processes that are gone are passed over.
 
 use std::fs;

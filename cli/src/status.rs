@@ -16,7 +16,7 @@ pub async fn run(args: ServerArgs) -> Result<(), Failure> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     output::line(&format!("tabwarden {}, pid {}: {}", text(&status["version"]), status["pid"], text(&status["state"])));
     if let Some(note) = status["note"].as_str() {
-        output::line(&note.to_string());
+        output::line(note);
     }
     let browser = &status["browser"];
     if browser.is_object() {

@@ -55,14 +55,17 @@ pub async fn connect(config: &AttachConfig, handle: &Handle) -> Result<Upstream,
 fn explain(error: &DialError, place: &str) -> Failure {
     Failure::new(match error {
         DialError::Refused => format!(
-            "The browser at {place} refused the connection (403): somebody clicked Cancel, or debugging is not allowed in it; run the command again and click Allow, or open chrome://inspect#remote-debugging."
+            "The browser at {place} refused the connection (403): somebody clicked Cancel, or debugging is not \
+                allowed in it; run the command again and click Allow, or open chrome://inspect#remote-debugging."
         ),
         DialError::Unanswered => format!(
-            "The browser at {place} asked for approval and nobody answered within {} minutes; run the command again with somebody at the browser.",
+            "The browser at {place} asked for approval and nobody answered within {} minutes; run the command again \
+                with somebody at the browser.",
             CONSENT_PATIENCE.as_secs() / 60
         ),
         DialError::NotListening(why) => format!(
-            "Nothing listens at {place} ({why}); start the browser, and allow debugging at chrome://inspect#remote-debugging or start it with --remote-debugging-port and an own --user-data-dir."
+            "Nothing listens at {place} ({why}); start the browser, and allow debugging at \
+                chrome://inspect#remote-debugging or start it with --remote-debugging-port and an own --user-data-dir."
         ),
         DialError::Other(why) => {
             format!("What listens at {place} is no browser that can be debugged ({why}); check the address.")
@@ -113,10 +116,12 @@ fn choose(found: candidates::Found) -> Result<Url, Failure> {
     match (found.listening.as_slice(), found.stale.as_slice()) {
         ([one], _) => Ok(one.url.clone()),
         ([], []) => Err(Failure::new(
-            "No browser was found that can be shared; open chrome://inspect#remote-debugging in Chrome and allow it, name one with --browser-url, or let Tabwarden start one with --launch.",
+            "No browser was found that can be shared; open chrome://inspect#remote-debugging in Chrome and allow it, \
+                name one with --browser-url, or let Tabwarden start one with --launch.",
         )),
         ([], [stale, ..]) => Err(Failure::new(format!(
-            "Nothing listens any more for the profile {}, as its browser has ended; start it and allow debugging at chrome://inspect#remote-debugging.",
+            "Nothing listens any more for the profile {}, as its browser has ended; start it and allow debugging at \
+                chrome://inspect#remote-debugging.",
             stale.display()
         ))),
         (several, _) => {

@@ -97,7 +97,8 @@ fn browser(args: ServeArgs) -> Result<BrowserConfig, Failure> {
         let name = flag.split('=').next().unwrap_or_default();
         if OWN_FLAGS.contains(&name) {
             return Err(Failure::usage(format!(
-                "{name} cannot be given to the browser: a debugging port would be open to every local program, and the profile is chosen with --profile."
+                "{name} cannot be given to the browser: a debugging port would be open to every local program, and \
+                    the profile is chosen with --profile."
             )));
         }
         if name == "--no-sandbox" || name == "--headless" {
@@ -111,7 +112,8 @@ fn browser(args: ServeArgs) -> Result<BrowserConfig, Failure> {
             let name = args.profile_name.unwrap_or_else(|| "default".into());
             if !api::is_task_name(&name) {
                 return Err(Failure::usage(
-                    "A profile's name begins with a letter or digit and holds only these, '-', '_' and '.'; choose another --profile-name.",
+                    "A profile's name begins with a letter or digit and holds only these, '-', '_' and '.'; choose \
+                        another --profile-name.",
                 ));
             }
             ProfileChoice::Named(name)

@@ -147,7 +147,11 @@ async fn start(handle: &Handle, tasks: Vec<TaskConfig>, launched: bool) -> Resul
     let ready = handle.ready();
     if launched {
         let ready = tokio::time::timeout(START_PATIENCE, ready).await.map_err(|_| {
-            Failure::new(format!("The browser did not answer within {} s of its start; try again, or choose another with --browser-path.", START_PATIENCE.as_secs()))
+            Failure::new(format!(
+                "The browser did not answer within {} s of its start; try again, or choose another \
+                with --browser-path.",
+                START_PATIENCE.as_secs()
+            ))
         })?;
         ready?;
     } else {

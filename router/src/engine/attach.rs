@@ -83,7 +83,7 @@ impl Engine {
             return;
         }
         if let (true, Some(hold)) = (auto.wait, target.hold.as_mut()) {
-            hold.awaited.push(Awaited { client, scope, asked: None });
+            hold.awaited.push(Awaited { client, scope });
         }
         self.attach(AttachCall { client, scope, target: id, reply: None });
     }
@@ -228,7 +228,6 @@ impl Engine {
                 worlds: FxHashSet::default(),
                 unique_worlds: FxHashMap::default(),
                 hidden_worlds: FxHashSet::default(),
-                setup_in_flight: 0,
             }),
         );
         if let Some(state) = self.clients.get_mut(&client) {

@@ -17,8 +17,6 @@ pub struct ReplyTo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learn {
     Nothing,
-    /// Sets a page up; a held page is not resumed before these are answered.
-    Setup,
     /// `executionContextId` of an isolated world.
     World,
     /// `windowId` of this page's window.
@@ -72,8 +70,9 @@ pub enum Purpose {
         task: TaskId,
         url: String,
     },
-    GuardSetup(TargetId),
-    GuardFrames(TargetId),
+    /// One of the guard's gates on this page.
+    Gate(TargetId),
+    FrameTree(TargetId),
     Attach(AttachCall),
     /// One step of ending a task.
     EndTask(TaskId),

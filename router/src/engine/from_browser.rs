@@ -43,8 +43,8 @@ impl Engine {
             Purpose::TaskContext(task) => self.task_context_answered(task, outcome),
             Purpose::OpenPage { task, .. } => self.open_page_answered(task, outcome),
             Purpose::CreatePage { to, task, .. } => self.create_page_answered(to, task, outcome),
-            Purpose::GuardSetup(target) => self.gate_answered(target, outcome, false),
-            Purpose::GuardFrames(target) => self.gate_answered(target, outcome, true),
+            Purpose::Gate(target) => self.gate_answered(target, outcome),
+            Purpose::FrameTree(target) => self.frame_tree_answered(target, outcome),
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
             Purpose::EndTask(task) => self.end_step_done(task),
             Purpose::Nothing => {}
@@ -64,14 +64,11 @@ impl Engine {
                 self.error(to, error.get());
             }
         }
-        if let (Learn::Setup, Some(session)) = (learn, session) {
-            self.setup_answered(session);
-        }
     }
 
     fn learn(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, result: &RawValue) {
         match learn {
-            Learn::Nothing | Learn::Setup => {}
+            Learn::Nothing => {}
             Learn::World => {
                 let world = value(Some(result))["executionContextId"].as_i64();
                 if let (Some(world), Some(session)) = (world, session.and_then(|id| self.client_session_mut(id))) {

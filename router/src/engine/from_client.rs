@@ -191,11 +191,6 @@ impl Engine {
     pub(super) fn forward(&mut self, to: ReplyTo, command: Permitted<Forward<'_>>, learn: Learn) {
         let Forward { session, method, params } = command.into_inner();
         let learn = self.learn_target(session, learn);
-        if learn == Learn::Setup
-            && let Some(session) = session.and_then(|session| self.client_session_mut(session))
-        {
-            session.setup_in_flight += 1;
-        }
         self.transmit(session, method, params, Purpose::Client { to, learn }, Some(to.client), false);
     }
 
@@ -218,37 +213,12 @@ impl Engine {
         }
     }
 
-    // --- set-up commands ----------------------------------------------------------------------------------------
-
-    /// The client asks for the page to run. It does once the client's set-up commands are answered (they travel to the
-    /// renderer by their own way, and init scripts must be there first) and the other clients have asked too.
+    /// The client asks for the page to run. It does when the others that are waited for have asked too. (What this client
+    /// sent before is before the guard's resumption on the one connection, as it would be before its own.)
     pub(super) fn asked_to_run(&mut self, session: SessionId) {
         let Some(asking) = self.client_session(session) else { return };
-        let (target, client, scope, busy) = (asking.target, asking.client, asking.scope, asking.setup_in_flight > 0);
-        let Some(hold) = self.targets.get_mut(&target).and_then(|target| target.hold.as_mut()) else { return };
-        if busy {
-            for awaited in &mut hold.awaited {
-                if awaited.client == client && awaited.scope == scope {
-                    awaited.asked = Some(session);
-                }
-            }
-            return;
-        }
+        let (target, client, scope) = (asking.target, asking.client, asking.scope);
         self.no_longer_awaited(target, client, Some(scope));
-    }
-
-    pub(super) fn setup_answered(&mut self, session: SessionId) {
-        let Some(state) = self.client_session_mut(session) else { return };
-        state.setup_in_flight = state.setup_in_flight.saturating_sub(1);
-        let (target, done) = (state.target, state.setup_in_flight == 0);
-        let asked = self
-            .targets
-            .get(&target)
-            .and_then(|target| target.hold.as_ref())
-            .is_some_and(|hold| hold.awaited.iter().any(|awaited| awaited.asked == Some(session)));
-        if done && asked {
-            self.asked_to_run(session);
-        }
     }
 }
 
@@ -265,17 +235,6 @@ pub struct Judged {
 fn learn_from(method: &str) -> Learn {
     match method {
         "Page.createIsolatedWorld" => Learn::World,
-        method if is_setup(method) => Learn::Setup,
         _ => Learn::Nothing,
     }
-}
-
-/// Commands by which clients prepare a page before they let it run. Not `Runtime.evaluate`: it may wait for the page.
-fn is_setup(method: &str) -> bool {
-    let Some((domain, command)) = method.split_once('.') else { return false };
-    command == "enable"
-        || (domain == "Emulation" && command.starts_with("set"))
-        || (domain == "Network" && command.starts_with("set"))
-        || (domain == "Page" && (command.starts_with("set") || command.starts_with("addScript")))
-        || matches!(method, "Runtime.addBinding" | "Target.setAutoAttach" | "Fetch.enable")
 }

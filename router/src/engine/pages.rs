@@ -176,54 +176,36 @@ impl Engine {
         self.change(Change::Claimed { target: id, task, kind, context, lineage });
         let message = format!("{kind:?} {id} is this task's: {lineage:?}");
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Claimed, message });
-        match kind {
-            TargetKind::Page => self.put_up_gates(id, guard),
-            _ => self.show(id),
+        if kind == TargetKind::Page {
+            self.put_up_gates(id, guard);
         }
+        self.show(id);
     }
 
+    /// Sent before any client can send anything, on the one connection, so they are in force before it. The answers are not
+    /// waited for: a held `noopener` popup has no renderer yet, and answers only once it runs (measured).
     fn put_up_gates(&mut self, id: TargetId, guard: SessionId) {
-        let steps: [(&'static str, Value); 4] = [
-            // Before any client's setAutoAttach on this page: holds of children are serial in that order.
-            (
-                "Target.setAutoAttach",
-                json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": [{"type": "iframe"}]}),
-            ),
-            ("Page.enable", json!({})),
-            ("Emulation.setFocusEmulationEnabled", json!({"enabled": true})),
-            ("Page.getFrameTree", json!({})),
-        ];
-        if let Some(target) = self.targets.get_mut(&id) {
-            target.stage = Stage::Guarding(steps.len());
-        }
-        for (method, params) in steps {
-            let purpose = match method {
-                "Page.getFrameTree" => Purpose::GuardFrames(id),
-                _ => Purpose::GuardSetup(id),
-            };
-            self.own(Some(guard), method, &params, purpose);
+        // Before any client's setAutoAttach on this page: holds of children are serial in that order.
+        let related = json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": [{"type": "iframe"}]});
+        self.own(Some(guard), "Target.setAutoAttach", &related, Purpose::Gate(id));
+        self.own(Some(guard), "Page.enable", &json!({}), Purpose::Gate(id));
+        let focus = json!({"enabled": true});
+        self.own(Some(guard), "Emulation.setFocusEmulationEnabled", &focus, Purpose::Gate(id));
+        self.own(Some(guard), "Page.getFrameTree", &json!({}), Purpose::FrameTree(id));
+    }
+
+    pub(super) fn gate_answered(&mut self, id: TargetId, outcome: Outcome<'_>) {
+        // A page that does not take its gates stays with nobody. (One that has gone meanwhile is nobody's anyway.)
+        if let Outcome::Error(error) = outcome {
+            let reason = format!("a gate could not be put up on it ({})", error.get());
+            self.release(id, &reason);
         }
     }
 
-    pub(super) fn gate_answered(&mut self, id: TargetId, outcome: Outcome<'_>, is_frame_tree: bool) {
-        match outcome {
-            Outcome::Result(result) if is_frame_tree => {
-                let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
-                self.learn_frame_tree(id, &result["frameTree"]);
-            }
-            Outcome::Result(_) => {}
-            // A page that does not take its gates is not given to anybody.
-            Outcome::Error(error) => {
-                let reason = format!("a gate could not be put up on it ({})", error.get());
-                return self.release(id, &reason);
-            }
-        }
-        let Some(target) = self.targets.get_mut(&id) else { return };
-        if let Stage::Guarding(missing) = target.stage {
-            target.stage = Stage::Guarding(missing - 1);
-            if missing == 1 {
-                self.show(id);
-            }
+    pub(super) fn frame_tree_answered(&mut self, id: TargetId, outcome: Outcome<'_>) {
+        if let Outcome::Result(result) = outcome {
+            let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+            self.learn_frame_tree(id, &result["frameTree"]);
         }
     }
 
@@ -274,10 +256,6 @@ impl Engine {
             .map(|(id, _)| *id)
             .collect();
         for id in overdue {
-            if self.targets.get(&id).is_some_and(|target| target.stage != Stage::Shown) {
-                self.release(id, "its gates were not up after 30 s");
-                continue;
-            }
             if let Some(hold) = self.targets.get_mut(&id).and_then(|target| target.hold.as_mut()) {
                 hold.awaited.clear();
             }

@@ -125,8 +125,6 @@ pub struct ClientSession {
     pub unique_worlds: FxHashMap<String, i64>,
     /// Worlds of extensions, which were not told.
     pub hidden_worlds: FxHashSet<i64>,
-    /// Set-up commands in flight; the page is not resumed before they are answered.
-    pub setup_in_flight: usize,
 }
 
 /// Where a top-level target of ours stands.
@@ -134,8 +132,6 @@ pub struct ClientSession {
 pub enum Stage {
     /// Not ours, or not attached yet.
     Seen,
-    /// The guard's gates are being put up: responses still missing.
-    Guarding(usize),
     /// The task's clients may have it.
     Shown,
 }
@@ -145,8 +141,6 @@ pub enum Stage {
 pub struct Awaited {
     pub client: ClientId,
     pub scope: Option<ClientSessionId>,
-    /// It has asked, and its set-up commands are still in flight.
-    pub asked: Option<SessionId>,
 }
 
 pub struct Hold {

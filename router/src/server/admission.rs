@@ -46,7 +46,8 @@ pub fn admit<'a>(doors: &Doors, uri: &'a Uri, headers: &'a HeaderMap) -> Result<
     let host = only(headers, HOST).and_then(|host| allowed_host(doors, host).then_some(host)).ok_or_else(|| {
         forbidden(
             "host_refused",
-            "This Host header is refused, to keep web pages out that reach this port under a name of their own; use an IP address or localhost, or start with --allow-host NAME.",
+            "This Host header is refused, to keep web pages out that reach this port under a name of their own; use \
+                an IP address or localhost, or start with --allow-host NAME.",
         )
     })?;
     if headers.contains_key(ORIGIN)
@@ -54,7 +55,8 @@ pub fn admit<'a>(doors: &Doors, uri: &'a Uri, headers: &'a HeaderMap) -> Result<
     {
         return Err(forbidden(
             "origin_refused",
-            "Requests of web pages are refused, with a valid token too; connect from outside a page, or start with --allow-origin ORIGIN.",
+            "Requests of web pages are refused, with a valid token too; connect from outside a page, or start with \
+                --allow-origin ORIGIN.",
         ));
     }
     let (in_path, path) = split_token(uri.path());
@@ -64,7 +66,8 @@ pub fn admit<'a>(doors: &Doors, uri: &'a Uri, headers: &'a HeaderMap) -> Result<
             return Err(Refusal::new(
                 StatusCode::UNAUTHORIZED,
                 "two_tokens",
-                "The path and the Authorization header carry different tokens, so it is not clear who is meant; send one of them.",
+                "The path and the Authorization header carry different tokens, so it is not clear who is meant; send \
+                    one of them.",
             ));
         }
         (Some(token), _) => Some((token, Carrier::Path)),

@@ -93,7 +93,8 @@ pub fn unauthorized() -> Refusal {
     Refusal::new(
         StatusCode::UNAUTHORIZED,
         "unauthorized",
-        "The API needs the admin token; send it as `Authorization: Bearer TOKEN` (it stands in the runtime file of `tabwarden serve`).",
+        "The API needs the admin token; send it as `Authorization: Bearer TOKEN` (it stands in the runtime file of \
+            `tabwarden serve`).",
     )
 }
 
@@ -138,7 +139,8 @@ async fn create(handle: &Handle, host: &str, body: &[u8]) -> Result<Reply, Refus
         && !is_task_name(name)
     {
         return Err(invalid(
-            "A task's name begins with a letter or digit, holds only these, '-', '_' and '.', and has 64 characters at most; choose another.",
+            "A task's name begins with a letter or digit, holds only these, '-', '_' and '.', and has 64 characters \
+                at most; choose another.",
         ));
     }
     let idle_ttl = match request.idle_ttl_s {

@@ -154,7 +154,7 @@ impl Driver {
         let outcome = self.outcome.take().unwrap_or(Outcome::Drained);
         self.end(&outcome);
         if let (Some(words), Outcome::Drained | Outcome::Fatal(_)) = (last_words, &outcome) {
-            self.recorder.to_browser(None, None, words);
+            self.recorder.sent(None, None, words);
             self.queue.push(words.to_owned());
             self.flush();
             // Reading on until the end: a browser that cannot write does not close.
@@ -164,7 +164,7 @@ impl Driver {
                         filled = reader.fill() => if filled.is_err() { break },
                         _ = &mut writing, if writable => writable = false,
                     }
-                    while reader.next().is_some() {}
+                    while reader.next_frame().is_some() {}
                 }
             };
             let _ = tokio::time::timeout(super::CLOSE_PATIENCE, ending).await;
@@ -185,8 +185,8 @@ impl Driver {
     /// Outputs are taken after the whole batch, so that the release of a held target does not wait behind other work.
     fn browser_batch(&mut self, reader: &mut UpstreamReader) {
         let now = Instant::now();
-        while let Some(frame) = reader.next() {
-            self.recorder.from_browser(frame.text());
+        while let Some(frame) = reader.next_frame() {
+            self.recorder.received(frame.text());
             self.core.handle(now, Input::BrowserFrame { text: frame.text() });
         }
         self.dispatch();
@@ -251,8 +251,8 @@ impl Driver {
     fn dispatch(&mut self) {
         while let Some(output) = self.core.poll_output() {
             match output {
-                Output::ToClient { client, text } => self.to_client(client, text),
-                Output::ToBrowser { text, on_behalf } => self.to_browser(text, on_behalf),
+                Output::ToClient { client, text } => self.deliver(client, text),
+                Output::ToBrowser { text, on_behalf } => self.transmit(text, on_behalf),
                 Output::CloseClient { client, code, reason } => {
                     if let Some(gone) = self.clients.remove(&client) {
                         gone.channel.close(code.number(), reason);
@@ -276,7 +276,7 @@ impl Driver {
         }
     }
 
-    fn to_client(&mut self, client: ClientId, text: String) {
+    fn deliver(&mut self, client: ClientId, text: String) {
         let Some(known) = self.clients.get_mut(&client) else { return };
         if known.channel.queue(text) {
             if !known.dirty {
@@ -291,12 +291,13 @@ impl Driver {
         }
     }
 
-    fn to_browser(&mut self, text: String, on_behalf: Option<ClientId>) {
+    fn transmit(&mut self, text: String, on_behalf: Option<ClientId>) {
         if text.len() > MAX_TO_BROWSER {
             match on_behalf {
                 Some(client) => self.over_limit(client, "A command was too long for the browser; send less at once."),
                 None => warn!(
-                    "A frame of {} bytes was not sent, as it is too long for the browser; report this as a bug of Tabwarden.",
+                    "A frame of {} bytes was not sent, as it is too long for the browser; report this as a bug of \
+                        Tabwarden.",
                     text.len()
                 ),
             }
@@ -304,7 +305,7 @@ impl Driver {
         }
         let task =
             on_behalf.and_then(|client| self.clients.get(&client)).and_then(|client| self.task_names.get(&client.task));
-        self.recorder.to_browser(on_behalf, task.map(String::as_str), &text);
+        self.recorder.sent(on_behalf, task.map(String::as_str), &text);
         self.queue.push(text);
     }
 

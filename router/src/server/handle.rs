@@ -60,7 +60,8 @@ pub struct TaskAddress {
 }
 
 impl Server {
-    /// Binds and begins to answer: until a browser is driven, discovery says that it is not there yet. Must run inside a
+    /// Binds and begins to answer: until a browser is driven, discovery says that it is not there yet. Must run inside
+    /// a
     /// `LocalSet`. `admin` is the token of the API.
     pub async fn bind(settings: Settings, admin: &Token) -> Result<Server, String> {
         let recorder = match &settings.record_upstream {
@@ -78,7 +79,8 @@ impl Server {
             .map_err(|error| format!("The listening socket has no address ({error}); try another --listen."))?;
         if !local.ip().is_loopback() {
             warn!(
-                "Listening on {local}, which other machines may reach; tokens then travel unencrypted unless a proxy with TLS stands before it."
+                "Listening on {local}, which other machines may reach; tokens then travel unencrypted unless a proxy \
+                    with TLS stands before it."
             );
         }
         let registry = Rc::new(Registry::new(Tokens::new()?, admin));

@@ -100,7 +100,11 @@ async fn answer(shared: &Rc<Shared>, mut request: Request<Incoming>) -> Reply {
         }
         Some(None) => {
             info!("Refused at {}: a token that opens nothing.", visitor.path);
-            return unauthorized("This token opens nothing, as its task has ended or the token was replaced; ask for a new one with `tabwarden task token --rotate` or `tabwarden task new`.").into_text();
+            return unauthorized(
+                "This token opens nothing, as its task has ended or the token was replaced; ask for \
+                a new one with `tabwarden task token --rotate` or `tabwarden task new`.",
+            )
+            .into_text();
         }
         None => {
             hint(shared, &visitor);
@@ -127,7 +131,8 @@ async fn answer(shared: &Rc<Shared>, mut request: Request<Incoming>) -> Reply {
             Err(Refusal::new(
                 StatusCode::NOT_FOUND,
                 "not_found",
-                "This task has nothing at this path; connect to /devtools/browser/tabwarden or read /json/version below its address.",
+                "This task has nothing at this path; connect to /devtools/browser/tabwarden or read /json/version \
+                    below its address.",
             ))
         }
     };
@@ -201,7 +206,8 @@ impl Place {
                 StatusCode::TOO_MANY_REQUESTS,
                 "too_many_clients",
                 format!(
-                    "{of_task} clients of this task and {} in all are connected, which is the limit; close some of them.",
+                    "{of_task} clients of this task and {} in all are connected, which is the limit; close some of \
+                        them.",
                     open.len()
                 ),
             ));
@@ -225,7 +231,8 @@ impl Drop for Place {
 fn hint(shared: &Shared, visitor: &Visitor<'_>) {
     let (_, ws) = shared.addresses(visitor.host);
     info!(
-        "Somebody came to {} without a token; a client that drops the path of an http URL must be given the full one: {ws}/t/<token>/devtools/browser/tabwarden",
+        "Somebody came to {} without a token; a client that drops the path of an http URL must be given the full \
+            one: {ws}/t/<token>/devtools/browser/tabwarden",
         visitor.path
     );
 }

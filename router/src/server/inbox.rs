@@ -81,7 +81,8 @@ impl Inbox {
         self.arrivals.borrow_mut().pop_front()
     }
 
-    /// Wakes the driver for another reason than an arrival: the browser's queue has room again, or a batch was cut short.
+    /// Wakes the driver for another reason than an arrival: the browser's queue has room again, or a batch was cut
+    /// short.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
@@ -148,18 +149,22 @@ impl ClientChannel {
         self.close(code, reason);
     }
 
+    fn chunk(&self) -> Vec<String> {
+        let mut outgoing = self.outgoing.borrow_mut();
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while bytes < WRITE_CHUNK_BYTES {
+            let Some(text) = outgoing.pop_front() else { break };
+            bytes += text.len();
+            batch.push(text);
+        }
+        batch
+    }
+
     /// The next messages to write, or the close frame when nothing is left before it.
     pub async fn to_write(&self) -> Result<Vec<String>, (u16, String)> {
         loop {
-            let mut batch = Vec::new();
-            let mut bytes = 0;
-            let mut outgoing = self.outgoing.borrow_mut();
-            while bytes < WRITE_CHUNK_BYTES {
-                let Some(text) = outgoing.pop_front() else { break };
-                bytes += text.len();
-                batch.push(text);
-            }
-            drop(outgoing);
+            let batch = self.chunk();
             if !batch.is_empty() {
                 return Ok(batch);
             }

@@ -21,7 +21,9 @@ impl PolicyDir {
         if !is_policy_name(name) {
             return Err(AdminError {
                 kind: AdminErrorKind::Invalid,
-                message: "The policy must be a name of lower-case letters, digits and dashes, not a path; put the file into the policy directory as NAME.toml.".into(),
+                message: "The policy must be a name of lower-case letters, digits and dashes, not a path; put the \
+                    file into the policy directory as NAME.toml."
+                    .into(),
             });
         }
         let file = self.0.as_ref().map(|dir| dir.join(format!("{name}.toml")));
@@ -31,7 +33,8 @@ impl PolicyDir {
             None => Err(AdminError {
                 kind: AdminErrorKind::NotFound,
                 message: format!(
-                    "There is no policy {name}, as no policy directory was given; start `tabwarden serve` with --policy-dir DIR."
+                    "There is no policy {name}, as no policy directory was given; start `tabwarden serve` with \
+                        --policy-dir DIR."
                 ),
             }),
         }

@@ -37,11 +37,11 @@ impl Recorder {
         }
     }
 
-    pub fn from_browser(&mut self, frame: &str) {
+    pub fn received(&mut self, frame: &str) {
         self.line(Line { dir: "from", client: None, task: None, frame });
     }
 
-    pub fn to_browser(&mut self, client: Option<ClientId>, task: Option<&str>, frame: &str) {
+    pub fn sent(&mut self, client: Option<ClientId>, task: Option<&str>, frame: &str) {
         self.line(Line { dir: "to", client: client.map(|client| client.0), task, frame });
     }
 
@@ -78,8 +78,8 @@ mod tests {
         let path = dir.path().join("up.jsonl");
         std::fs::write(&path, "older").unwrap();
         let mut recorder = Recorder::create(&path).unwrap();
-        recorder.to_browser(Some(ClientId(3)), Some("one"), "{\"id\":1}");
-        recorder.from_browser("{}");
+        recorder.sent(Some(ClientId(3)), Some("one"), "{\"id\":1}");
+        recorder.received("{}");
         recorder.flush();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(

@@ -27,7 +27,8 @@ impl Refusal {
         Refusal::new(StatusCode::NOT_FOUND, "not_found", "Nothing is here.")
     }
 
-    /// As text, the sentence also in the status line: Playwright and Puppeteer show one or the other of a failed connect.
+    /// As text, the sentence also in the status line: Playwright and Puppeteer show one or the other of a failed
+    /// connect.
     pub fn into_text(self) -> Reply {
         let mut response = plain(self.status, "text/plain; charset=utf-8", self.message.clone());
         // A reason phrase holds printable ASCII and tabs only; anything else leaves the standard phrase.

@@ -1,4 +1,5 @@
-//! What the HTTP side knows: the phase of the browser connection and which token opens what. Everything else about tasks
+//! What the HTTP side knows: the phase of the browser connection and which token opens what. Everything else about
+//! tasks
 //! is asked from the engine.
 //!
 //! The sockets and the driver run on one thread, so this is plain memory in an `Rc`, without locks.

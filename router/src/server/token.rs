@@ -14,13 +14,15 @@ impl Token {
 
     pub fn draw(random: &dyn SecureRandom) -> Result<Token, String> {
         let mut bytes = [0; 16];
-        random
-            .fill(&mut bytes)
-            .map_err(|_| "The operating system gave no random numbers, so no token can be made; check that /dev/urandom can be read.")?;
+        random.fill(&mut bytes).map_err(|_| {
+            "The operating system gave no random numbers, so no token can be made; check that \
+                /dev/urandom can be read."
+        })?;
         Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// `None` when the text has not the shape of a token, so that a file with something else in it is not taken for one.
+    /// `None` when the text has not the shape of a token, so that a file with something else in it is not taken for
+    /// one.
     pub fn parse(text: &str) -> Option<Token> {
         let right = text.len() == Token::LENGTH && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         right.then(|| Token(text.to_owned()))
@@ -52,7 +54,8 @@ impl Tokens {
     pub fn new() -> Result<Tokens, String> {
         let random = SystemRandom::new();
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &random).map_err(|_| {
-            "The operating system gave no random numbers, so tokens cannot be kept safely; check that /dev/urandom can be read."
+            "The operating system gave no random numbers, so tokens cannot be kept safely; check that /dev/urandom \
+                can be read."
         })?;
         Ok(Tokens { key, random })
     }

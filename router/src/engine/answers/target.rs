@@ -39,7 +39,7 @@ impl Engine {
                     &Judged::default(),
                     Forward { session: Some(session), method: ask.row.method, params: &params },
                 )?;
-                self.forward(ask.to, forward, Learn::Setup);
+                self.forward(ask.to, forward, Learn::Nothing);
                 Ok(())
             }
         }

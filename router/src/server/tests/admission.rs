@@ -26,7 +26,18 @@ fn every_route(world: &World) -> Vec<(&'static str, String, String)> {
 fn a_wrong_host_is_refused_on_every_route_with_a_valid_token() {
     with_world(settings(), |world| async move {
         for (method, path, headers) in every_route(&world) {
-            for host in ["evil.test:9333", "127.0.0.1.evil.test", "localhost.evil.test", "", "localhost.", "EVIL.TEST", "LOCALHOST", "0x7f.1", "user@localhost", "localhost, evil.test"] {
+            for host in [
+                "evil.test:9333",
+                "127.0.0.1.evil.test",
+                "localhost.evil.test",
+                "",
+                "localhost.",
+                "EVIL.TEST",
+                "LOCALHOST",
+                "0x7f.1",
+                "user@localhost",
+                "localhost, evil.test",
+            ] {
                 let answer = world.raw(&format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n")).await;
                 assert_eq!(status(&answer), 403, "{path} {host:?}: {answer}");
             }
@@ -58,8 +69,19 @@ fn two_hosts_no_host_and_a_whole_url_are_refused_on_every_route() {
 fn any_origin_is_refused_on_every_route_with_a_valid_token() {
     with_world(settings(), |world| async move {
         for (method, path, headers) in every_route(&world) {
-            for origin in ["https://evil.test", "null", "file://", "http://localhost", "chrome-extension://abc", "", "https://app.example.evil.test", "https://app.example\r\nOrigin: https://app.example"] {
-                let answer = world.raw(&format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\n{headers}\r\n")).await;
+            for origin in [
+                "https://evil.test",
+                "null",
+                "file://",
+                "http://localhost",
+                "chrome-extension://abc",
+                "",
+                "https://app.example.evil.test",
+                "https://app.example\r\nOrigin: https://app.example",
+            ] {
+                let answer = world
+                    .raw(&format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\n{headers}\r\n"))
+                    .await;
                 assert_eq!(status(&answer), 403, "{path} {origin:?}: {answer}");
                 assert!(!answer.to_ascii_lowercase().contains("access-control"), "{answer}");
             }
@@ -71,13 +93,16 @@ fn any_origin_is_refused_on_every_route_with_a_valid_token() {
 fn good_hosts_and_allowed_origins_come_in() {
     with_world(settings(), |world| async move {
         for host in ["127.0.0.1", "localhost:1", "a.localhost", "[::1]:9333", "192.168.0.1:80", "tabs.example"] {
-            let answer = world.raw(&format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", world.path("/json/version"))).await;
+            let answer =
+                world.raw(&format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", world.path("/json/version"))).await;
             assert_eq!(status(&answer), 200, "{host}: {answer}");
             let socket = format!("\"webSocketDebuggerUrl\":\"ws://{host}{}", world.path("/devtools/browser/"));
             assert!(body(&answer).contains(&socket), "{answer}");
         }
         let path = world.path("/devtools/browser/x");
-        let answer = world.raw(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: https://app.example\r\n{UPGRADE}\r\n")).await;
+        let answer = world
+            .raw(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: https://app.example\r\n{UPGRADE}\r\n"))
+            .await;
         assert_eq!(status(&answer), 101, "{answer}");
         assert!(!answer.to_ascii_lowercase().contains("extensions"), "{answer}");
     });
@@ -86,13 +111,21 @@ fn good_hosts_and_allowed_origins_come_in() {
 #[test]
 fn without_a_token_there_is_nothing_and_with_a_wrong_one_no_entry() {
     with_world(settings(), |world| async move {
-        for path in ["/", "/json/version", "/json", "/json/list", "/devtools/browser/x", "/devtools/browser", "/t", "/x", "/t/../json"] {
+        for path in
+            ["/", "/json/version", "/json", "/json/list", "/devtools/browser/x", "/devtools/browser", "/t", "/x"]
+        {
             let answer = world.get(path).await;
             assert_eq!(status(&answer), 404, "{path}: {answer}");
             assert_eq!(body(&answer), "Nothing is here.");
         }
         let wrong = "0".repeat(32);
-        for path in [format!("/t/{wrong}/json/version"), "/t//json/version".into(), format!("/t/{}/json/version", world.admin.reveal()), format!("/t/{}x/json", world.token.reveal())] {
+        for path in [
+            format!("/t/{wrong}/json/version"),
+            "/t//json/version".into(),
+            "/t/../json".into(),
+            format!("/t/{}/json/version", world.admin.reveal()),
+            format!("/t/{}x/json", world.token.reveal()),
+        ] {
             assert_eq!(status(&world.get(&path).await), 401, "{path}");
         }
         // Forwarded addresses prove nothing.
@@ -102,7 +135,10 @@ fn without_a_token_there_is_nothing_and_with_a_wrong_one_no_entry() {
             assert_eq!(status(&world.get(path).await), 401, "{path}");
             // A path ends up in logs and histories, so it does not carry the admin token.
             assert_eq!(status(&world.get(&format!("/t/{}{path}", world.admin.reveal())).await), 401, "{path}");
-            let task = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n", world.token.reveal());
+            let task = format!(
+                "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
+                world.token.reveal()
+            );
             assert_eq!(status(&world.raw(&task).await), 401, "{path}");
         }
     });
@@ -127,10 +163,14 @@ fn the_header_carries_the_token_too_and_two_different_ones_are_refused() {
         let answer = world.raw(&request("/json/version", format!("Authorization: bearer {token}\r\n"))).await;
         assert_eq!(status(&answer), 200);
         assert!(!answer.contains(token), "what came by header is not put into a URL: {answer}");
-        for headers in [format!("Authorization: Bearer {admin}\r\n"), format!("Authorization: Bearer {token}\r\nAuthorization: Bearer {token}\r\n")] {
+        for headers in [
+            format!("Authorization: Bearer {admin}\r\n"),
+            format!("Authorization: Bearer {token}\r\nAuthorization: Bearer {token}\r\n"),
+        ] {
             assert_eq!(status(&world.raw(&request(&world.path("/json/version"), headers)).await), 401);
         }
-        let same = world.raw(&request(&world.path("/json/version"), format!("Authorization: Bearer {token}\r\n"))).await;
+        let same =
+            world.raw(&request(&world.path("/json/version"), format!("Authorization: Bearer {token}\r\n"))).await;
         assert_eq!(status(&same), 200);
         let basic = world.raw(&request(&world.path("/json/version"), "Authorization: Basic eDp5\r\n".into())).await;
         assert_eq!(status(&basic), 200);
@@ -163,14 +203,26 @@ fn behind_a_proxy_the_public_address_is_told() {
 #[test]
 fn discovery_has_the_shape_of_chromiums() {
     with_world(settings(), |world| async move {
-        let version: serde_json::Value = serde_json::from_str(body(&world.get(&world.path("/json/version")).await)).unwrap();
+        let version: serde_json::Value =
+            serde_json::from_str(body(&world.get(&world.path("/json/version")).await)).unwrap();
         let keys: Vec<&str> = version.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(keys, ["Browser", "Protocol-Version", "User-Agent", "V8-Version", "WebKit-Version", "webSocketDebuggerUrl"]);
+        assert_eq!(
+            keys,
+            ["Browser", "Protocol-Version", "User-Agent", "V8-Version", "WebKit-Version", "webSocketDebuggerUrl"]
+        );
         for path in ["/json", "/json/", "/json/list", "/json/list/"] {
             let list: serde_json::Value = serde_json::from_str(body(&world.get(&world.path(path)).await)).unwrap();
-            assert_eq!(list, serde_json::json!([{"description": "", "id": "T1", "title": "t", "type": "page", "url": "about:blank"}]));
+            assert_eq!(
+                list,
+                serde_json::json!([{"description": "", "id": "T1", "title": "t", "type": "page", "url": "about:blank"}])
+            );
         }
-        let post = world.raw(&format!("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", world.path("/json/version"))).await;
+        let post = world
+            .raw(&format!(
+                "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
+                world.path("/json/version")
+            ))
+            .await;
         assert_eq!(status(&post), 405);
     });
 }

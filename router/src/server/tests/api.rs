@@ -33,7 +33,8 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str) {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    let fits = schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(|one| one == kind));
+    let fits =
+        schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(|one| one == kind));
     assert!(fits, "{at}: {kind} instead of {}", schema["type"]);
     if let Some(allowed) = schema["enum"].as_array() {
         assert!(allowed.contains(value), "{at}: {value}");
@@ -104,7 +105,10 @@ fn every_route_of_the_document_answers_with_its_fields() {
 fn a_new_task_is_told_where_it_is_and_the_token_opens_it() {
     with_world(settings(), |world| async move {
         let (code, task) = call(&world, "POST", "/tasks", r#"{"name":"two"}"#).await;
-        assert_eq!((code, &task["state"], &task["context"], &task["idle_ttl_s"]), (201, &json!("active"), &json!("isolated"), &json!(3600)));
+        assert_eq!(
+            (code, &task["state"], &task["context"], &task["idle_ttl_s"]),
+            (201, &json!("active"), &json!("isolated"), &json!(3600))
+        );
         let token = task["token"].as_str().unwrap();
         assert_eq!(task["http_url"], format!("http://127.0.0.1:{}/t/{token}", world.port));
         assert_eq!(task["ws_url"], format!("ws://127.0.0.1:{}/t/{token}/devtools/browser/tabwarden", world.port));
@@ -119,9 +123,23 @@ fn a_new_task_is_told_where_it_is_and_the_token_opens_it() {
 fn what_is_not_understood_is_refused_with_a_sentence() {
     with_world(settings(), |world| async move {
         for wrong in [
-            r#"{"nam":"x"}"#, r#"{"name":"../x"}"#, r#"{"name":""}"#, r#"{"name":1}"#, r#"{"context":"other"}"#, r#"{"policy":"../default"}"#,
-            r#"{"policy":"/etc/passwd"}"#, r#"{"policy":"default.toml"}"#, r#"{"policy":"missing"}"#, r#"{"idle_ttl_s":0}"#, r#"{"idle_ttl_s":-1}"#,
-            r#"{"idle_ttl_s":1e30}"#, r#"{"idle_ttl_s":18446744073709551615}"#, r#"{"labels":{"a":1}}"#, "[]", "null", "\u{0}",
+            r#"{"nam":"x"}"#,
+            r#"{"name":"../x"}"#,
+            r#"{"name":""}"#,
+            r#"{"name":1}"#,
+            r#"{"context":"other"}"#,
+            r#"{"policy":"../default"}"#,
+            r#"{"policy":"/etc/passwd"}"#,
+            r#"{"policy":"default.toml"}"#,
+            r#"{"policy":"missing"}"#,
+            r#"{"idle_ttl_s":0}"#,
+            r#"{"idle_ttl_s":-1}"#,
+            r#"{"idle_ttl_s":1e30}"#,
+            r#"{"idle_ttl_s":18446744073709551615}"#,
+            r#"{"labels":{"a":1}}"#,
+            "[]",
+            "null",
+            "\u{0}",
         ] {
             let (code, answer) = call(&world, "POST", "/tasks", wrong).await;
             assert_eq!((code, &answer["error"]["code"]), (400, &json!("invalid")), "{wrong}");
@@ -129,7 +147,13 @@ fn what_is_not_understood_is_refused_with_a_sentence() {
         }
         let (code, answer) = call(&world, "POST", "/tasks", &format!("\"{}\"", "x".repeat(70 << 10))).await;
         assert_eq!(code, 400, "{answer}");
-        for (method, path, expected) in [("PUT", "/tasks", 405), ("POST", "/status", 405), ("GET", "/nothing", 404), ("GET", "/tasks/a/b/c", 404), ("GET", "", 404)] {
+        for (method, path, expected) in [
+            ("PUT", "/tasks", 405),
+            ("POST", "/status", 405),
+            ("GET", "/nothing", 404),
+            ("GET", "/tasks/a/b/c", 404),
+            ("GET", "", 404),
+        ] {
             assert_eq!(call(&world, method, path, "").await.0, expected, "{method} {path}");
         }
     });
@@ -141,6 +165,9 @@ fn while_the_browser_is_awaited_tasks_are_unavailable_and_status_says_why() {
         world.handle.set_waiting("waiting for your approval in Chrome");
         assert_eq!(call(&world, "POST", "/tasks", "").await.0, 503);
         let (code, answer) = call(&world, "GET", "/status", "").await;
-        assert_eq!((code, &answer["state"], &answer["note"]), (200, &json!("waiting"), &json!("waiting for your approval in Chrome")));
+        assert_eq!(
+            (code, &answer["state"], &answer["note"]),
+            (200, &json!("waiting"), &json!("waiting for your approval in Chrome"))
+        );
     });
 }

@@ -108,7 +108,12 @@ fn a_lost_browser_closes_everybody_with_4003() {
         world.browser.lock().await.take();
         assert_eq!(u16::from(close_frame(&mut socket).await.code), 4003);
         assert!(matches!(world.driving.await.unwrap(), Outcome::BrowserLost(_)));
-        assert_eq!(world.handle.shared.registry.phase(), crate::server::registry::Phase::Over("The browser closed its pipe: it was closed or it crashed. Start Tabwarden again.".into()));
+        assert_eq!(
+            world.handle.shared.registry.phase(),
+            crate::server::registry::Phase::Over(
+                "The browser closed its pipe: it was closed or it crashed. Start Tabwarden again.".into()
+            )
+        );
     });
 }
 

@@ -46,7 +46,12 @@ impl FakeEngine {
                     labels: spec.labels,
                     expires_at: spec.idle_ttl.map(|ttl| now + ttl),
                     idle_ttl: spec.idle_ttl,
-                    pages: vec![PageInfo { target_id: "T1".into(), url: "about:blank".into(), title: "t".into(), opener: None }],
+                    pages: vec![PageInfo {
+                        target_id: "T1".into(),
+                        url: "about:blank".into(),
+                        title: "t".into(),
+                        opener: None,
+                    }],
                     clients: vec![ClientInfo { id: ClientId(1), user_agent: "ua".into(), since: now }],
                     last_refusals: vec!["no".into()],
                 };
@@ -97,7 +102,11 @@ impl Core for FakeEngine {
             Input::ClientLeft { client } => self.clients.retain(|one| *one != client),
             Input::ClientFrame { client, text } => self.outputs.extend(match text {
                 "flood" => (0..40).map(|_| Output::ToClient { client, text: "x".repeat(8 << 20) }).collect(),
-                "end" => vec![Output::CloseClient { client, code: CloseCode::TaskEnded, reason: "The task was ended.".into() }],
+                "end" => vec![Output::CloseClient {
+                    client,
+                    code: CloseCode::TaskEnded,
+                    reason: "The task was ended.".into(),
+                }],
                 "huge" => vec![Output::ToBrowser { text: "x".repeat((64 << 20) + 1), on_behalf: Some(client) }],
                 _ if text.starts_with("up") => vec![Output::ToBrowser { text: text.into(), on_behalf: Some(client) }],
                 _ => vec![Output::ToClient { client, text: text.into() }],
@@ -168,7 +177,10 @@ fn with_world<F: Future<Output = ()> + 'static>(settings: Settings, test: impl F
         let (to_browser, browser_reads) = UnixStream::pair().unwrap();
         let (from_browser, browser_writes) = UnixStream::pair().unwrap();
         let upstream = Upstream::Pipe(PipeEnds { to_browser, from_browser });
-        let driving = tokio::task::spawn_local(async move { server.drive_core(Box::<FakeEngine>::default(), upstream, None).await });
+        let driving =
+            tokio::task::spawn_local(
+                async move { server.drive_core(Box::<FakeEngine>::default(), upstream, None).await },
+            );
         handle.ready().await.unwrap();
         let spec = TaskSpec {
             name: Some("one".into()),
@@ -213,7 +225,9 @@ impl World {
 fn is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ").and_then(|n| n.parse::<usize>().ok()));
+    let length = head.lines().find_map(|line| {
+        line.to_ascii_lowercase().strip_prefix("content-length: ").and_then(|n| n.parse::<usize>().ok())
+    });
     head.starts_with("HTTP/1.1 101") || length.is_none_or(|length| body.len() >= length)
 }
 

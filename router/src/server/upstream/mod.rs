@@ -48,7 +48,8 @@ pub enum UpstreamReader {
 }
 
 impl UpstreamReader {
-    /// Waits until there is something for [`Self::next`]; may be dropped and called again. `Err` says how the browser went.
+    /// Waits until there is something for [`Self::next_frame`]; may be dropped and called again. `Err` says how the
+    /// browser went.
     pub async fn fill(&mut self) -> Result<(), String> {
         match self {
             UpstreamReader::Pipe(reader) => reader.fill().await,
@@ -57,10 +58,10 @@ impl UpstreamReader {
     }
 
     /// The next whole frame of what was read.
-    pub fn next(&mut self) -> Option<Frame<'_>> {
+    pub fn next_frame(&mut self) -> Option<Frame<'_>> {
         match self {
-            UpstreamReader::Pipe(reader) => reader.next(),
-            UpstreamReader::WebSocket(reader) => reader.next().map(Frame::Made),
+            UpstreamReader::Pipe(reader) => reader.next_frame(),
+            UpstreamReader::WebSocket(reader) => reader.next_frame().map(Frame::Made),
         }
     }
 }
@@ -107,7 +108,8 @@ impl SendQueue {
     }
 }
 
-/// Splits the connection; the returned future writes until it is dropped or fails, and must be polled beside the reader.
+/// Splits the connection; the returned future writes until it is dropped or fails, and must be polled beside the
+/// reader.
 pub fn open(
     upstream: Upstream,
     queue: Rc<SendQueue>,

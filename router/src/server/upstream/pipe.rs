@@ -25,7 +25,7 @@ pub struct Reader {
     buffer: BytesMut,
     /// How much of the buffer is known to hold no NUL.
     scanned: usize,
-    /// Length of the frame that [`Reader::next`] gave out and that is still in the buffer, with its NUL.
+    /// Length of the frame that [`Reader::next_frame`] gave out and that is still in the buffer, with its NUL.
     given: usize,
     /// Holds the frame in the (never seen) case that it is not UTF-8.
     mended: String,
@@ -72,7 +72,7 @@ impl Reader {
         Ok(())
     }
 
-    pub fn next(&mut self) -> Option<Frame<'_>> {
+    pub fn next_frame(&mut self) -> Option<Frame<'_>> {
         self.drop_given();
         let end = self.end_of_frame()?;
         self.given = end + 1;
@@ -156,13 +156,13 @@ mod tests {
         let (mut reader, _writer, _in, mut browser) = pair();
         browser.write_all(b"one\0two\0thr").await.unwrap();
         reader.fill().await.unwrap();
-        assert_eq!(text(reader.next()).as_deref(), Some("one"));
-        assert_eq!(text(reader.next()).as_deref(), Some("two"));
-        assert_eq!(text(reader.next()), None);
+        assert_eq!(text(reader.next_frame()).as_deref(), Some("one"));
+        assert_eq!(text(reader.next_frame()).as_deref(), Some("two"));
+        assert_eq!(text(reader.next_frame()), None);
         browser.write_all(b"ee\0").await.unwrap();
         reader.fill().await.unwrap();
-        assert_eq!(text(reader.next()).as_deref(), Some("three"));
-        assert_eq!(text(reader.next()), None);
+        assert_eq!(text(reader.next_frame()).as_deref(), Some("three"));
+        assert_eq!(text(reader.next_frame()), None);
         drop(browser);
         assert!(reader.fill().await.is_err());
     }

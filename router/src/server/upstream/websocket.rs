@@ -78,7 +78,7 @@ impl Reader {
         Ok(())
     }
 
-    pub fn next(&mut self) -> Option<Utf8Bytes> {
+    pub fn next_frame(&mut self) -> Option<Utf8Bytes> {
         self.ready.pop_front()
     }
 }
