@@ -110,7 +110,7 @@ describe('an attached browser', router, () => {
     const tabs = await Promise.all(Array.from({ length: 8 }, (_, i) => person.openTab(site.url('c', '/plain', { title: `new ${i}` }))));
     assert.deepEqual(await Promise.all(tabs.map(t => person.evaluate(t, 'document.title'))), tabs.map((_, i) => `new ${i}`));
     const opener = await person.openTab(site.url('person', '/popups', { to: site.url('d', '/plain', { title: 'opened' }) }));
-    for (const kind of ['open', 'noopener', 'blank', 'form']) await person.raw.click(`#${kind}`, opener.sessionId);
+    for (const kind of ['open', 'noopener', 'blank', 'form']) await person.click(opener, `#${kind}`);
     const opened = await until(async () => {
       const found = (await person.pages()).filter(info => info.title === 'opened');
       return found.length === 4 && found;
@@ -139,7 +139,7 @@ describe('an attached browser', router, () => {
     process.kill(victim.pid, 'SIGSTOP');
     const since = site.mark();
     const seen = owner.raw.mark();
-    await owner.raw.click('#noopener', opener.sessionId);
+    await owner.click(opener, '#noopener');
     owner.raw.post('Page.navigate', { url: site.url('b', '/plain', { title: 'held load' }) }, moving.sessionId);
     const direct = owner.raw.post('Target.createTarget', { url: site.url('d', '/plain', { title: 'held tab' }) });
     await owner.raw.wait('Target.targetCreated', { since: seen, accept: p => p.targetInfo.openerId === opener.targetId });

@@ -48,8 +48,8 @@ describe('in a launched browser', router, () => {
     return { name, raw, page };
   }
 
-  /** The one page of the task that has this title, once it is there. */
-  const titledPage = (name, title) => until(async () => (await server.task(name)).pages.find(p => p.title === title), `a page of ${name} titled ${title}`);
+  /** The one page of the task that is at `titled(title)`, once it is there. */
+  const titledPage = (name, title) => until(async () => (await server.task(name)).pages.find(p => p.url === titled(title)), `a page of ${name} at ${titled(title)}`);
 
   for (const [how, options] of Object.entries(CLICKS)) {
     for (const where of ['page', 'frame']) {
@@ -199,8 +199,11 @@ describe('in a launched browser', router, () => {
     test('(b) a client\'s navigation that is redirected there fails with ERR_BLOCKED_BY_CLIENT', async t => {
       const { raw, page } = await guarded(t);
       const since = site.mark();
+      await raw.send('Page.enable', {}, page.sessionId);
+      const navigated = raw.mark();
       const { errorText } = await raw.send('Page.navigate', { url: site.url('a', '/redirect', { to: forbidden('/plain') }) }, page.sessionId);
       assert.equal(errorText, 'net::ERR_BLOCKED_BY_CLIENT');
+      await raw.wait('Page.frameNavigated', { since: navigated, sessionId: page.sessionId, accept: p => p.frame.url.startsWith('chrome-error:') });
       assert.deepEqual(site.seenAt('forbidden', since), []);
       assert.ok((await server.pageIds('guarded')).includes(page.targetId));
       await raw.send('Page.reload', {}, page.sessionId);
@@ -320,8 +323,8 @@ describe('in an attached browser', router, () => {
     const { raw } = await client(t, 'shared', site.url('a'));
     const tab = await person.openTab(site.url('person', '/popups', { to: titled('the person\'s popup') }));
     const before = await server.pageIds('shared');
-    for (const kind of ['open', 'noopener', 'blank', 'form']) await person.raw.click(`#${kind}`, tab.sessionId);
-    for (const options of Object.values(CLICKS)) await person.raw.click('#link', tab.sessionId, options);
+    for (const kind of ['open', 'noopener', 'blank', 'form']) await person.click(tab, `#${kind}`);
+    for (const options of Object.values(CLICKS)) await person.click(tab, '#link', options);
     const opened = await until(async () => {
       const found = (await person.pages()).filter(info => info.title === 'the person\'s popup');
       return found.length === 8 && found;

@@ -16,12 +16,15 @@ pub fn failure(status: Option<ExitStatus>, lines: &[String]) -> Failure {
     }
     if has(&["Running as root without --no-sandbox"]) {
         return Failure::usage(
-            "Chromium does not start as root with its sandbox; run Tabwarden as another user, or give --no-sandbox where all pages are trusted.",
+            "Chromium does not start as root with its sandbox; run Tabwarden as another user, or give --no-sandbox \
+                where all pages are trusted.",
         );
     }
     if has(&["No usable sandbox", "setuid sandbox", "zygote_host_impl_linux"]) {
         return Failure::new(
-            "The browser's sandbox does not work here, as user namespaces are not allowed (common in containers); allow them (kernel.unprivileged_userns_clone=1, or the container's seccomp profile), or give --no-sandbox where all pages are trusted.",
+            "The browser's sandbox does not work here, as user namespaces are not allowed (common in containers); \
+                allow them (kernel.unprivileged_userns_clone=1, or the container's seccomp profile), or give \
+                --no-sandbox where all pages are trusted.",
         );
     }
     if has(&[
@@ -48,7 +51,8 @@ pub fn failure(status: Option<ExitStatus>, lines: &[String]) -> Failure {
         format!("It said last:\n  {}", lines.join("\n  "))
     };
     Failure::new(format!(
-        "The browser {how}; start it by hand with the same flags to see why, or choose another with --browser-path. {said}"
+        "The browser {how}; start it by hand with the same flags to see why, or choose another with --browser-path. \
+            {said}"
     ))
 }
 

@@ -71,7 +71,8 @@ pub fn start(config: &LaunchConfig) -> Result<(Browser, PipeEnds), Failure> {
         tokio::task::spawn_local(async move {
             let mut reader = BufReader::new(stderr);
             let mut line = Vec::new();
-            // Read as bytes: a line that is not UTF-8 must not end the reading, or the browser would block at some time.
+            // Read as bytes: a line that is not UTF-8 must not end the reading, or the browser would block at some
+            // time.
             while matches!(reader.read_until(b'\n', &mut line).await, Ok(1..)) {
                 let text = String::from_utf8_lossy(&line).trim_end().to_owned();
                 debug!(target: "browser", "{text}");
@@ -92,9 +93,16 @@ pub fn start(config: &LaunchConfig) -> Result<(Browser, PipeEnds), Failure> {
 fn program(config: &LaunchConfig) -> Result<PathBuf, Failure> {
     match &config.program {
         Some(path) if path.is_file() => Ok(path.clone()),
-        Some(path) => Err(Failure::usage(format!("There is no browser at {}; correct --browser-path or TABWARDEN_BROWSER.", path.display()))),
+        Some(path) => Err(Failure::usage(format!(
+            "There is no browser at {}; correct --browser-path or \
+            TABWARDEN_BROWSER.",
+            path.display()
+        ))),
         None => browsers::find_program(&std::env::var_os("PATH").unwrap_or_default()).ok_or_else(|| {
-            Failure::new("No Chrome, Chromium, Edge or Brave was found; install one (Debian: `apt install chromium`) or name it with --browser-path FILE.")
+            Failure::new(
+                "No Chrome, Chromium, Edge or Brave was found; install one (Debian: `apt install chromium`) \
+                or name it with --browser-path FILE.",
+            )
         }),
     }
 }
@@ -103,14 +111,16 @@ fn program(config: &LaunchConfig) -> Result<PathBuf, Failure> {
 fn refuse_hopeless(config: &LaunchConfig) -> Result<(), Failure> {
     if nix::unistd::geteuid().is_root() && !config.no_sandbox {
         return Err(Failure::usage(
-            "Chromium does not start as root with its sandbox; run Tabwarden as another user, or give --no-sandbox where all pages are trusted.",
+            "Chromium does not start as root with its sandbox; run Tabwarden as another user, or give --no-sandbox \
+                where all pages are trusted.",
         ));
     }
     let has_display =
         ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     if cfg!(target_os = "linux") && !config.headless && !has_display {
         return Err(Failure::usage(
-            "There is no display for the browser's windows, as neither DISPLAY nor WAYLAND_DISPLAY is set; give --headless, or run under a desktop or `xvfb-run`.",
+            "There is no display for the browser's windows, as neither DISPLAY nor WAYLAND_DISPLAY is set; give \
+                --headless, or run under a desktop or `xvfb-run`.",
         ));
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use router::server::token::Tokens;
 use serde_json::{Map, Value};
@@ -11,6 +12,8 @@ use crate::browsers;
 use crate::exit::Failure;
 use crate::files;
 use crate::runtime_file::is_alive;
+
+const DELETE_ATTEMPTS: u32 = 20;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProfileChoice {
@@ -68,7 +71,8 @@ impl Profile {
             ProfileChoice::Ephemeral => "a new profile, deleted at the end".into(),
             ProfileChoice::Named(_) => format!("profile {}", self.dir.display()),
             ProfileChoice::Given(_) => format!(
-                "profile {}; its settings are left as they are: with \"Preload pages\" on, speculation can fetch pages before a policy sees them",
+                "profile {}; its settings are left as they are: with \"Preload pages\" on, speculation can fetch \
+                    pages before a policy sees them",
                 self.dir.display()
             ),
         }
@@ -77,10 +81,22 @@ impl Profile {
 
 impl Drop for Profile {
     fn drop(&mut self) {
-        if self.choice == ProfileChoice::Ephemeral
-            && let Err(error) = fs::remove_dir_all(&self.dir)
-        {
-            warn!("The temporary profile {} could not be deleted ({error}); delete it by hand.", self.dir.display());
+        if self.choice != ProfileChoice::Ephemeral {
+            return;
+        }
+        // Helpers of the browser may write for a moment after it has ended, which makes a directory "not empty".
+        for last in (0..DELETE_ATTEMPTS).map(|attempt| attempt + 1 == DELETE_ATTEMPTS) {
+            match fs::remove_dir_all(&self.dir) {
+                Ok(()) => return,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+                Err(error) if last => {
+                    warn!(
+                        "The temporary profile {} could not be deleted ({error}); delete it by hand.",
+                        self.dir.display()
+                    );
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
         }
     }
 }
@@ -92,7 +108,8 @@ fn refuse_default(dir: &Path) -> Result<(), Failure> {
     let wanted = real(dir);
     match browsers::user_data_dirs(&home).find(|(_, default)| wanted.starts_with(real(default))) {
         Some((name, _)) => Err(Failure::usage(format!(
-            "{} is {name}'s default profile, for which it refuses debugging since version 136; start {name} yourself, allow it at chrome://inspect#remote-debugging and use --auto, or copy the profile elsewhere.",
+            "{} is {name}'s default profile, for which it refuses debugging since version 136; start {name} \
+                yourself, allow it at chrome://inspect#remote-debugging and use --auto, or copy the profile elsewhere.",
             dir.display()
         ))),
         None => Ok(()),
@@ -108,7 +125,8 @@ fn refuse_in_use(dir: &Path) -> Result<(), Failure> {
     let here = nix::unistd::gethostname().is_ok_and(|name| name.to_string_lossy() == host);
     match pid.parse() {
         Ok(pid) if here && is_alive(pid) => Err(Failure::new(format!(
-            "The profile {} is in use by the browser with process id {pid}; close it, or use another with --profile-name NAME or --ephemeral.",
+            "The profile {} is in use by the browser with process id {pid}; close it, or use another with \
+                --profile-name NAME or --ephemeral.",
             dir.display()
         ))),
         _ => Ok(()),

@@ -34,6 +34,9 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let admin = Tokens::new()?.draw()?;
     let server = Server::bind(config.settings.clone(), &admin).await?;
     let handle = server.handle();
+    for token in config.tasks.iter().filter_map(|task| task.token.as_ref()) {
+        handle.expect(token);
+    }
     let running = Running { pid: std::process::id(), url: handle.http_url(), admin_token: admin.reveal().to_owned() };
     let runtime_file = RuntimeFile::write(server.local_addr().port(), &running)?;
     let connected = tokio::select! {
@@ -162,5 +165,6 @@ async fn start(handle: &Handle, tasks: Vec<TaskConfig>, launched: bool) -> Resul
         let new = handle.new_task(task.spec, task.token).await.map_err(|error| Failure::new(error.message))?;
         made.push(Made { name: new.info.name, context: new.info.context, address: handle.address(&new.token) });
     }
+    handle.expect_no_more();
     Ok(made)
 }

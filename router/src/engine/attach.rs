@@ -228,6 +228,7 @@ impl Engine {
                 worlds: FxHashSet::default(),
                 unique_worlds: FxHashMap::default(),
                 hidden_worlds: FxHashSet::default(),
+                setup_in_flight: 0,
             }),
         );
         if let Some(state) = self.clients.get_mut(&client) {
@@ -340,6 +341,7 @@ impl Engine {
             self.unanswerable(purpose);
         }
         self.no_longer_awaited(target, client, Some(scope));
+        self.continue_delayed_documents(target);
     }
 
     fn sessions_below(&self, client: ClientId, session: SessionId, shown: ClientSessionId) -> Vec<SessionId> {

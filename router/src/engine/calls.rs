@@ -17,6 +17,8 @@ pub struct ReplyTo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learn {
     Nothing,
+    /// Sets a page up; a document that waits for the page's clients goes on only when these are answered.
+    Setup,
     /// `executionContextId` of an isolated world.
     World,
     /// `windowId` of this page's window.
@@ -73,6 +75,8 @@ pub enum Purpose {
     /// One of the guard's gates on this page.
     Gate(TargetId),
     FrameTree(TargetId),
+    /// A client's init script, in force on the guard's session for the first document.
+    Mirror(TargetId),
     Attach(AttachCall),
     /// One step of ending a task.
     EndTask(TaskId),

@@ -46,6 +46,7 @@ impl Engine {
             Purpose::Gate(target) => self.gate_answered(target, outcome),
             Purpose::FrameTree(target) => self.frame_tree_answered(target, outcome),
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
+            Purpose::Mirror(target) => self.mirror_answered(target, outcome),
             Purpose::EndTask(task) => self.end_step_done(task),
             Purpose::Nothing => {}
         }
@@ -64,11 +65,14 @@ impl Engine {
                 self.error(to, error.get());
             }
         }
+        if let (Learn::Setup, Some(session)) = (learn, session) {
+            self.setup_answered(session);
+        }
     }
 
     fn learn(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, result: &RawValue) {
         match learn {
-            Learn::Nothing => {}
+            Learn::Nothing | Learn::Setup => {}
             Learn::World => {
                 let world = value(Some(result))["executionContextId"].as_i64();
                 if let (Some(world), Some(session)) = (world, session.and_then(|id| self.client_session_mut(id))) {

@@ -1,5 +1,7 @@
 //! A frame from a client: resolve its session, describe it, decide, and answer, forward or refuse.
 
+use std::borrow::Cow;
+
 use ownership::id::{ClientId, ClientSessionId, SessionId};
 use policy::methods::{self, Action, Row};
 use policy::{Permitted, Request, Surface, admit, decide};
@@ -191,7 +193,16 @@ impl Engine {
     pub(super) fn forward(&mut self, to: ReplyTo, command: Permitted<Forward<'_>>, learn: Learn) {
         let Forward { session, method, params } = command.into_inner();
         let learn = self.learn_target(session, learn);
-        self.transmit(session, method, params, Purpose::Client { to, learn }, Some(to.client), false);
+        if learn == Learn::Setup
+            && let Some(session) = session.and_then(|session| self.client_session_mut(session))
+        {
+            session.setup_in_flight += 1;
+        }
+        let params = match session {
+            Some(session) => self.mirror(session, method, params),
+            None => Cow::Borrowed(params),
+        };
+        self.transmit(session, method, &params, Purpose::Client { to, learn }, Some(to.client), false);
     }
 
     fn learn_target(&self, session: Option<SessionId>, learn: Learn) -> Learn {
@@ -235,6 +246,15 @@ pub struct Judged {
 fn learn_from(method: &str) -> Learn {
     match method {
         "Page.createIsolatedWorld" => Learn::World,
+        method if is_setup(method) => Learn::Setup,
         _ => Learn::Nothing,
     }
+}
+
+/// Commands by which clients prepare a page before they let it run. Not `Runtime.evaluate`: it may wait for the page.
+fn is_setup(method: &str) -> bool {
+    let Some((domain, command)) = method.split_once('.') else { return false };
+    command == "enable"
+        || (matches!(domain, "Emulation" | "Network" | "Page") && command.starts_with("set"))
+        || matches!(method, "Page.addScriptToEvaluateOnNewDocument" | "Runtime.addBinding" | "Target.setAutoAttach")
 }

@@ -309,6 +309,7 @@ impl Engine {
             false => Some(Cause::Client),
         };
         target.committed = true;
+        self.end_mirroring(page);
         self.judge_commit(page, &url, cause);
     }
 

@@ -94,6 +94,7 @@ impl Engine {
             if let Some(target) = self.targets.get_mut(&target) {
                 target.sessions.retain(|other| *other != session);
             }
+            self.continue_delayed_documents(target);
         }
         let held: Vec<_> = self.targets.iter().filter(|(_, target)| target.hold.is_some()).map(|(id, _)| *id).collect();
         for target in held {

@@ -13,6 +13,7 @@ mod gate;
 mod info;
 pub mod io;
 mod leave;
+mod mirror;
 mod pages;
 mod refusal;
 mod startup;

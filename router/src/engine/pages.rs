@@ -238,9 +238,36 @@ impl Engine {
         self.own(Some(guard), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
         // Documents that were under way before the page could be held (ctrl-click, createTarget{url}) go on only now,
         // so that init scripts are in place when they commit.
-        for request in hold.paused_documents {
+        if let Some(target) = self.targets.get_mut(&id) {
+            target.delayed_documents.extend(hold.paused_documents);
+        }
+        self.continue_delayed_documents(id);
+    }
+
+    /// They wait for the clients' set-up commands to be answered. The commands travel on sessions of their own, and what
+    /// holds a document in the renderer is over with the guard's resumption; measured: init scripts came too late.
+    pub(super) fn continue_delayed_documents(&mut self, id: TargetId) {
+        if self.is_being_set_up(id) || self.targets.get(&id).is_none_or(|target| target.hold.is_some()) {
+            return;
+        }
+        let documents = self.targets.get_mut(&id).map(|target| std::mem::take(&mut target.delayed_documents));
+        for request in documents.unwrap_or_default() {
             self.own(None, "Fetch.continueRequest", &json!({"requestId": request}), Purpose::Nothing);
         }
+    }
+
+    pub(super) fn setup_answered(&mut self, session: SessionId) {
+        let Some(state) = self.client_session_mut(session) else { return };
+        state.setup_in_flight = state.setup_in_flight.saturating_sub(1);
+        let target = state.target;
+        self.continue_delayed_documents(target);
+        self.end_mirroring(target);
+    }
+
+    /// Whether set-up commands of clients on it are unanswered.
+    pub(super) fn is_being_set_up(&self, id: TargetId) -> bool {
+        let sessions = self.targets.get(&id).map(|target| target.sessions.as_slice()).unwrap_or_default();
+        sessions.iter().any(|session| self.client_session(*session).is_some_and(|s| s.setup_in_flight > 0))
     }
 
     pub(super) fn hold_deadlines(&self) -> impl Iterator<Item = Instant> + '_ {
@@ -276,6 +303,8 @@ impl Engine {
         let sessions = std::mem::take(&mut target.sessions);
         let guard = target.guard.take();
         let hold = target.hold.take();
+        let delayed = std::mem::take(&mut target.delayed_documents);
+        target.mirrored.clear();
         let was_shown = target.stage == Stage::Shown;
         target.stage = Stage::Seen;
         target.claim = None;
@@ -290,7 +319,7 @@ impl Engine {
             self.own_first(None, "Target.detachFromTarget", &json!({"sessionId": guard.as_str()}));
             self.guard_gone(guard);
         }
-        for request in hold.into_iter().flat_map(|hold| hold.paused_documents) {
+        for request in hold.into_iter().flat_map(|hold| hold.paused_documents).chain(delayed) {
             self.own(None, "Fetch.continueRequest", &json!({"requestId": request}), Purpose::Nothing);
         }
         self.change(Change::Released { target: id });

@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::calls::ReplyTo;
 use super::info::{Filter, TargetInfo};
 use super::io::{AdminRequest, TaskContext};
+use super::mirror::Mirrored;
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum TaskState {
@@ -125,6 +126,8 @@ pub struct ClientSession {
     pub unique_worlds: FxHashMap<String, i64>,
     /// Worlds of extensions, which were not told.
     pub hidden_worlds: FxHashSet<i64>,
+    /// Set-up commands that are not answered yet.
+    pub setup_in_flight: usize,
 }
 
 /// Where a top-level target of ours stands.
@@ -173,6 +176,10 @@ pub struct Target {
     pub stage: Stage,
     pub guard: Option<SessionId>,
     pub hold: Option<Hold>,
+    /// Documents that go on when the clients' set-up commands are answered.
+    pub delayed_documents: Vec<String>,
+    /// What the guard does for the first document in the clients' place, and how it is undone; see `mirror.rs`.
+    pub mirrored: Vec<Mirrored>,
     /// Client sessions on it.
     pub sessions: Vec<SessionId>,
     /// What a client or the page itself has asked for and what has not started yet.
@@ -190,6 +197,8 @@ impl Target {
             stage: Stage::Seen,
             guard: None,
             hold: None,
+            delayed_documents: Vec::new(),
+            mirrored: Vec::new(),
             sessions: Vec::new(),
             cause: None,
             navigation: None,

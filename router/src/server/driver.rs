@@ -29,6 +29,9 @@ const CLIENT_BATCH: usize = 512;
 /// The engine gets so long to let everything go, and then clients to take their last messages.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(3);
 
+/// A browser that stays takes its last commands in this time.
+const PARTING_PATIENCE: Duration = Duration::from_secs(1);
+
 /// What the driver needs of the engine, so that tests of the server can do without a browser.
 pub trait Core {
     fn start(&mut self, now: Instant);
@@ -153,11 +156,15 @@ impl Driver {
         self.flush();
         let outcome = self.outcome.take().unwrap_or(Outcome::Drained);
         self.end(&outcome);
-        if let (Some(words), Outcome::Drained | Outcome::Fatal(_)) = (last_words, &outcome) {
-            self.recorder.sent(None, None, words);
-            self.queue.push(words.to_owned());
-            self.flush();
-            // Reading on until the end: a browser that cannot write does not close.
+        if !matches!(outcome, Outcome::BrowserLost(_)) {
+            if let Some(words) = last_words {
+                self.recorder.sent(None, None, words);
+                self.recorder.flush();
+                self.queue.push(words.to_owned());
+            }
+            self.queue.finish();
+            // Read on until the end: a browser that cannot write does not close, and a connection that is dropped with
+            // unread input is reset, which can undo what was written last.
             let ending = async {
                 loop {
                     tokio::select! {
@@ -167,7 +174,8 @@ impl Driver {
                     while reader.next_frame().is_some() {}
                 }
             };
-            let _ = tokio::time::timeout(super::CLOSE_PATIENCE, ending).await;
+            let patience = if last_words.is_some() { super::CLOSE_PATIENCE } else { PARTING_PATIENCE };
+            let _ = tokio::time::timeout(patience, ending).await;
         }
         outcome
     }

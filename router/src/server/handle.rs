@@ -138,6 +138,16 @@ impl Handle {
         self.shared.registry.set_phase(Phase::Waiting(sentence.to_owned()));
     }
 
+    /// The token of a task that will be made when the browser is there: until then its clients are told to wait.
+    pub fn expect(&self, token: &Token) {
+        self.shared.registry.expect(self.shared.registry.tokens.hash(token));
+    }
+
+    /// The tasks that were expected have been made.
+    pub fn expect_no_more(&self) {
+        self.shared.registry.expect_no_more();
+    }
+
     /// Resolves when tasks may come; `Err` is the sentence that says why they never will.
     pub async fn ready(&self) -> Result<(), String> {
         let mut phases = self.shared.registry.watch_phase();

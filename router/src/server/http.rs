@@ -19,7 +19,7 @@ use super::client_socket::{self, Joining};
 use super::handle::{Handle, Shared};
 use super::refusal::{Refusal, Reply, json, plain};
 use super::registry::{Holder, Phase};
-use super::{api, discovery};
+use super::{Token, api, discovery};
 use crate::engine::io::{AdminCommand, AdminReply, StatusInfo};
 
 /// A request's head must be there by then: open connections are not free.
@@ -92,6 +92,7 @@ async fn answer(shared: &Rc<Shared>, mut request: Request<Incoming>) -> Reply {
     }
     let (task, name) = match holder {
         Some(Some(Holder::Task { id, name })) => (id, name),
+        Some(Some(Holder::Expected)) => return not_yet(shared).into_text(),
         Some(Some(Holder::Admin)) => {
             return unauthorized(
                 "The admin token opens /api/v1 only; use the address of a task, which `tabwarden task new` prints.",
@@ -99,7 +100,7 @@ async fn answer(shared: &Rc<Shared>, mut request: Request<Incoming>) -> Reply {
             .into_text();
         }
         Some(None) => {
-            info!("Refused at {}: a token that opens nothing.", visitor.path);
+            info!("Refused at {}: a token that opens nothing.", loggable(visitor.path));
             return unauthorized(
                 "This token opens nothing, as its task has ended or the token was replaced; ask for \
                 a new one with `tabwarden task token --rotate` or `tabwarden task new`.",
@@ -127,7 +128,7 @@ async fn answer(shared: &Rc<Shared>, mut request: Request<Incoming>) -> Reply {
         }),
         ("/json/list" | "/json", None) => list(shared, name).await,
         (path, _) => {
-            info!(task = %name, "Refused at {path}: nothing is there.");
+            info!(task = %name, "Refused at {}: nothing is there.", loggable(path));
             Err(Refusal::new(
                 StatusCode::NOT_FOUND,
                 "not_found",
@@ -158,6 +159,12 @@ fn browser(shared: &Shared) -> Result<StatusInfo, Refusal> {
             Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", why))
         }
     }
+}
+
+/// For the client of a task that is made when the browser is there.
+fn not_yet(shared: &Shared) -> Refusal {
+    let soon = "This task is being made; try again in a moment.";
+    browser(shared).err().unwrap_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", soon))
 }
 
 async fn list(shared: &Rc<Shared>, name: String) -> Result<Reply, Refusal> {
@@ -233,6 +240,27 @@ fn hint(shared: &Shared, visitor: &Visitor<'_>) {
     info!(
         "Somebody came to {} without a token; a client that drops the path of an http URL must be given the full \
             one: {ws}/t/<token>/devtools/browser/tabwarden",
-        visitor.path
+        loggable(visitor.path)
     );
+}
+
+/// A mistyped address may hold a token where none is looked for.
+fn loggable(path: &str) -> String {
+    let path: String = path.chars().take(200).collect();
+    let segments = path.split('/').map(|segment| if segment.len() >= Token::LENGTH { "…" } else { segment });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_a_token_is_not_logged() {
+        let token = "0123456789abcdef".repeat(2);
+        for path in [format!("/T/{token}/json"), format!("//t/{token}"), format!("/{token}"), format!("/x{token}x/y")] {
+            assert!(!loggable(&path).contains(&token), "{path}");
+        }
+        assert_eq!(loggable("/json/version/"), "/json/version/");
+    }
 }

@@ -32,6 +32,8 @@ pub struct Registry {
     pub tokens: Tokens,
     admin: TokenHash,
     entries: RefCell<Vec<Entry>>,
+    /// Tokens of tasks that will be made once the browser is there: kept in files, so clients know them already.
+    expected: RefCell<Vec<TokenHash>>,
     phase: watch::Sender<Phase>,
 }
 
@@ -39,19 +41,27 @@ pub struct Registry {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Holder {
     Admin,
-    Task { id: TaskId, name: String },
+    Task {
+        id: TaskId,
+        name: String,
+    },
+    /// A task that is not made yet.
+    Expected,
 }
 
 impl Registry {
     pub fn new(tokens: Tokens, admin: &Token) -> Registry {
         let admin = tokens.hash(admin);
         let phase = watch::Sender::new(Phase::Waiting("Tabwarden is starting; try again in a moment.".into()));
-        Registry { tokens, admin, entries: RefCell::default(), phase }
+        Registry { tokens, admin, entries: RefCell::default(), expected: RefCell::default(), phase }
     }
 
     /// Compares with every entry, found or not: the time says nothing about which one it was.
     pub fn holder(&self, presented: &str) -> Option<Holder> {
         let mut found = self.tokens.matches(presented, &self.admin).then_some(Holder::Admin);
+        if self.expected.borrow().iter().any(|hash| self.tokens.matches(presented, hash)) {
+            found = Some(Holder::Expected);
+        }
         for entry in self.entries.borrow().iter() {
             if self.tokens.matches(presented, &entry.hash) {
                 found = Some(Holder::Task { id: entry.task, name: entry.name.clone() });
@@ -62,7 +72,16 @@ impl Registry {
 
     /// Whether two tasks (or a task and the API) would have the same token: a token file named twice.
     pub fn is_taken(&self, token: &Token) -> bool {
-        self.holder(token.reveal()).is_some()
+        !matches!(self.holder(token.reveal()), None | Some(Holder::Expected))
+    }
+
+    pub fn expect(&self, hash: TokenHash) {
+        self.expected.borrow_mut().push(hash);
+    }
+
+    /// All that were expected are there.
+    pub fn expect_no_more(&self) {
+        self.expected.borrow_mut().clear();
     }
 
     pub fn insert(&self, task: TaskId, name: String, hash: TokenHash) {

@@ -2,6 +2,7 @@
 // (In a launched browser nobody but tabwarden has a connection: there the person's tab is a URL argument of the browser, at
 // the site's `/person` page, and `site.ask` speaks with it over HTTP.)
 import { Raw } from './raw.mjs';
+import { until } from './util.mjs';
 
 export class Person {
   static async of(browser) {
@@ -26,12 +27,18 @@ export class Person {
   async #loaded(targetId, url) {
     const tab = { ...await this.attach(targetId), url };
     await this.raw.send('Page.enable', {}, tab.sessionId);
-    // The document may be the initial one still: ask it until it is the one that was asked for.
-    await this.evaluate(tab, `new Promise(resolve => document.readyState === 'complete' ? resolve() : addEventListener('load', resolve))`);
+    // The document may be the initial empty one still, which is complete, too; and the one that is asked may go away.
+    await until(() => this.evaluate(tab, `(${url === 'about:blank'} || location.href !== 'about:blank') && document.readyState === 'complete'`), `the tab at ${url} having loaded`);
     return tab;
   }
 
   evaluate(tab, expression) { return this.raw.evaluate(expression, tab.sessionId); }
+
+  /** The person clicks in a tab, which they look at for that: a hidden tab gets no clicks. */
+  async click(tab, selector, options) {
+    await this.raw.send('Page.bringToFront', {}, tab.sessionId);
+    await this.raw.click(selector, tab.sessionId, options);
+  }
 
   /** The person types an address into that tab. */
   async navigate(tab, url) {

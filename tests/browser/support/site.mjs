@@ -33,7 +33,6 @@ for (const [target, name] of [[window, 'blur'], [window, 'focus'], [document, 'v
 
 const swScript = `
 self.addEventListener('install', event => event.waitUntil(self.skipWaiting()));
-self.addEventListener('activate', event => event.waitUntil(self.clients.claim()));
 self.addEventListener('fetch', event => {
   const url = new URL(event.request.url);
   if (url.pathname.startsWith('/sw-made')) event.respondWith(new Response(
@@ -152,8 +151,10 @@ export class Site {
       case '/worker.js':
         return response.writeHead(200, { 'content-type': 'text/javascript' }).end('self.tabwardenWorker = true; onmessage = e => postMessage(e.data + 1);');
       case '/sw':
-        return page('service worker', `<script>window.swReady = navigator.serviceWorker.register('/sw.js').then(() => navigator.serviceWorker.ready).then(() => new Promise(resolve => {
-          if (navigator.serviceWorker.controller) resolve(true); else navigator.serviceWorker.addEventListener('controllerchange', () => resolve(true)); }));</script>`);
+        return page('service worker', `<script>window.swReady = navigator.serviceWorker.register('/sw.js', { scope: '/sw-made/' }).then(registration => new Promise(resolve => {
+          const worker = registration.installing ?? registration.waiting ?? registration.active;
+          const look = () => { if (worker.state === 'activated') resolve(true); };
+          worker.addEventListener('statechange', look); look(); }));</script>`);
       case '/sw.js':
         return response.writeHead(200, { 'content-type': 'text/javascript' }).end(swScript);
       case '/slow':

@@ -159,3 +159,17 @@ fn the_sockets_of_one_task_are_counted() {
         assert_eq!(status(&world.raw(&request).await), 101);
     });
 }
+
+#[test]
+fn a_task_that_is_still_to_be_made_answers_503_then_opens() {
+    with_world(settings(), |world| async move {
+        let token = Tokens::new().unwrap().draw().unwrap();
+        world.handle.expect(&token);
+        let path = format!("/t/{}/json/version", token.reveal());
+        assert!(world.get(&path).await.starts_with("HTTP/1.1 503 This task is being made"));
+        world.handle.set_waiting("Tabwarden is waiting for your approval in Chrome.");
+        assert!(world.get(&path).await.starts_with("HTTP/1.1 503 Tabwarden is waiting for your approval in Chrome."));
+        world.handle.expect_no_more();
+        assert_eq!(status(&world.get(&path).await), 401);
+    });
+}

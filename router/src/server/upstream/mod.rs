@@ -71,6 +71,7 @@ impl UpstreamReader {
 pub struct SendQueue {
     pending: RefCell<Vec<String>>,
     bytes: Cell<usize>,
+    finished: Cell<bool>,
     kick: Notify,
 }
 
@@ -92,11 +93,21 @@ impl SendQueue {
         self.bytes.get()
     }
 
-    async fn take(&self) -> Vec<String> {
+    /// Nothing more will come: what is queued is written, then the browser is told.
+    pub fn finish(&self) {
+        self.finished.set(true);
+        self.kick.notify_one();
+    }
+
+    /// `None` when all was written that ever will be.
+    async fn take(&self) -> Option<Vec<String>> {
         loop {
             let batch = std::mem::take(&mut *self.pending.borrow_mut());
             if !batch.is_empty() {
-                return batch;
+                return Some(batch);
+            }
+            if self.finished.get() {
+                return None;
             }
             self.kick.notified().await;
         }
@@ -126,8 +137,7 @@ pub fn open(
         }
     };
     let writing = async move {
-        loop {
-            let batch = queue.take().await;
+        while let Some(batch) = queue.take().await {
             let sent = match &mut writer {
                 Writer::Pipe(writer) => writer.send(&batch).await,
                 Writer::WebSocket(writer) => writer.send(&batch).await,
@@ -139,6 +149,10 @@ pub fn open(
                 return reason;
             }
         }
+        if let Writer::WebSocket(writer) = &mut writer {
+            writer.close().await;
+        }
+        "Everything was written.".to_owned()
     };
     (reader, writing)
 }

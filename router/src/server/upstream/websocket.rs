@@ -90,8 +90,49 @@ impl Writer {
         }
         self.0.flush().await.map_err(gone)
     }
+
+    pub async fn close(&mut self) {
+        // Gone already is as good.
+        let _ = self.0.close().await;
+    }
 }
 
 fn gone(error: Error) -> String {
     format!("The browser no longer takes messages ({error}).")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// What a dial to somebody who answers the handshake so comes to.
+    async fn dialled(answer: Option<&'static str>) -> Result<(), DialError> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = Url::parse(&format!("ws://{}/devtools/browser/x", listener.local_addr().unwrap())).unwrap();
+        let serving = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request).await;
+            if let Some(answer) = answer {
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+            let _ = stream.read(&mut request).await;
+        };
+        let dialling = dial(&url, Duration::from_millis(300));
+        let (_, outcome) = futures_util::future::join(serving, dialling.map(|outcome| outcome.map(drop))).await;
+        outcome
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn each_way_to_fail_is_told_apart() {
+        assert_eq!(dialled(Some("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")).await, Err(DialError::Refused));
+        assert_eq!(dialled(None).await, Err(DialError::Unanswered));
+        let not_found = dialled(Some("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")).await;
+        assert_eq!(not_found, Err(DialError::Other("it answered HTTP 404".into())));
+        assert!(matches!(dialled(Some("SSH-2.0-x\r\n\r\n")).await, Err(DialError::Other(_))));
+        let nobody = dial(&Url::parse("ws://127.0.0.1:1/x").unwrap(), Duration::from_secs(1)).await.map(drop);
+        assert!(matches!(nobody, Err(DialError::NotListening(_))));
+    }
 }
