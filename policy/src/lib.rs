@@ -19,3 +19,8 @@ pub use decision::{Decision, Permitted, RuleRef, Verdict, admit};
 pub use file::PolicyError;
 pub use rules::{Policy, TestFailure};
 pub use verb::Verb;
+
+/// Whether the text reads as an absolute URL at all. Nothing that does not is ever allowed.
+pub fn is_url(text: &str) -> bool {
+    url::Url::parse(text).is_ok()
+}

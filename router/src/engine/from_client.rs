@@ -130,6 +130,9 @@ impl Engine {
             return Err(Refusal::method_not_found(row.method));
         };
         let judged = self.check_params(to, Some(session), row, &params)?;
+        if row.method == "Page.navigate" && !judged.urls.iter().all(|(_, url)| policy::is_url(url)) {
+            return Err(Refusal::invalid_url());
+        }
         let params = params.to_string();
         let permitted = self.permit_forward(
             to,

@@ -82,6 +82,11 @@ impl Refusal {
         Refusal::new(-32602, format!("Invalid parameters: {what}"))
     }
 
+    /// Chromium's words, for which Playwright's users look.
+    pub fn invalid_url() -> Refusal {
+        Refusal::new(-32000, "Cannot navigate to invalid URL")
+    }
+
     pub fn not_allowed() -> Refusal {
         Refusal::new(-32000, "Not allowed")
     }
