@@ -77,6 +77,9 @@ pub fn decide(policy: &Policy, grants: &Grants, request: &Request<'_>) -> Decisi
                 "Use a task with a browser context of its own (`tabwarden task new NAME --context isolated`).",
             );
         }
+        _ if row.page_only && request.surface == Surface::Child => {
+            return Decision::deny(&row.rule, lower_first(row.reason), "Send it with the sessionId of the page.");
+        }
         Action::Forward | Action::Check | Action::OwnContext | Action::Answer => {}
     }
     let mut decision = Decision::allow(&row.rule);

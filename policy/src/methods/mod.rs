@@ -63,6 +63,8 @@ pub struct Row {
     pub method: &'static str,
     /// On the session of a page, or of an OOPIF or worker below one.
     pub on_page: Action,
+    /// `on_page` holds for the page's own session only; on those of its OOPIFs and workers it is refused.
+    pub page_only: bool,
     /// On the browser's session.
     pub on_root: Action,
     pub params: Vec<Param>,

@@ -38,9 +38,11 @@ fn method_row(columns: &[&'static str], line: u32) -> Result<Row, String> {
         return Err(format!("{} columns instead of 6", columns.len()));
     };
     let (params, _free) = parse_params(params)?;
+    let page_only = on_page.ends_with("/page");
     let row = Row {
         method,
-        on_page: action(on_page)?,
+        on_page: action(on_page.trim_end_matches("/page"))?,
+        page_only,
         on_root: action(on_root)?,
         params,
         verbs: list(verbs, ',').map(verb).collect::<Result<_, _>>()?,

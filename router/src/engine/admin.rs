@@ -4,6 +4,7 @@ use ownership::id::TaskId;
 use ownership::{Lineage, Relation};
 
 use super::Engine;
+use super::calls::Listing;
 use super::io::{
     AdminCommand, AdminError, AdminErrorKind, AdminReply, AdminRequest, ClientInfo, CloseCode, Output, PageInfo,
     StatusInfo, TaskInfo,
@@ -19,15 +20,12 @@ impl Engine {
                 }
             }
             AdminCommand::TaskList => {
-                let mut ids: Vec<TaskId> = self.tasks.keys().copied().collect();
-                ids.sort_unstable();
-                let tasks = ids.into_iter().filter_map(|id| self.task_info(id)).collect();
-                self.admin_reply(Some(request), Ok(AdminReply::Tasks(tasks)));
+                self.refresh(Listing::Tasks(request));
             }
-            AdminCommand::TaskShow(name) => {
-                let reply = self.task_named(&name).and_then(|id| self.task_info(id)).map(AdminReply::Task);
-                self.admin_reply(Some(request), reply.ok_or_else(|| no_such_task(&name)));
-            }
+            AdminCommand::TaskShow(name) => match self.task_named(&name) {
+                Some(task) => self.refresh(Listing::Task { request, task }),
+                None => self.admin_reply(Some(request), Err(no_such_task(&name))),
+            },
             AdminCommand::TaskEnd { name, keep_pages } => match self.task_named(&name) {
                 Some(id) => self.end_task(id, keep_pages, Some(request), CloseCode::TaskEnded),
                 None => self.admin_reply(Some(request), Ok(AdminReply::Ended)),
@@ -37,6 +35,18 @@ impl Engine {
                 self.admin_reply(Some(request), Ok(AdminReply::Status(status)));
             }
         }
+    }
+
+    pub(super) fn list_tasks(&mut self, request: AdminRequest) {
+        let mut ids: Vec<TaskId> = self.tasks.keys().copied().collect();
+        ids.sort_unstable();
+        let tasks = ids.into_iter().filter_map(|id| self.task_info(id)).collect();
+        self.admin_reply(Some(request), Ok(AdminReply::Tasks(tasks)));
+    }
+
+    pub(super) fn show_task(&mut self, request: AdminRequest, task: TaskId) {
+        let reply = self.task_info(task).map(AdminReply::Task);
+        self.admin_reply(Some(request), reply.ok_or_else(|| no_such_task("of that name any more")));
     }
 
     pub(super) fn admin_reply(&mut self, request: Option<AdminRequest>, reply: Result<AdminReply, AdminError>) {

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
 use super::Engine;
-use super::calls::{AttachCall, Purpose, ReplyTo};
+use super::calls::{AttachCall, Listing, Purpose, ReplyTo};
 use super::info::TargetInfo;
 use super::refusal::Refusal;
 use super::state::{Awaited, ClientSession, Session, Shown, Stage, Target, Waiter};
@@ -369,6 +369,12 @@ impl Engine {
             Purpose::Client { to, .. } => self.refuse(to, &Refusal::unknown_session()),
             Purpose::CreatePage { to, .. } => self.refuse(to, &Refusal::browser_lost()),
             Purpose::Attach(AttachCall { reply: Some(to), .. }) => self.refuse(to, &Refusal::browser_lost()),
+            Purpose::Refresh(Listing::Targets { to, .. } | Listing::Info { to, .. }) => {
+                self.refuse(to, &Refusal::browser_lost());
+            }
+            // What we know is the best answer that there is.
+            Purpose::Refresh(Listing::Tasks(request)) => self.list_tasks(request),
+            Purpose::Refresh(Listing::Task { request, task }) => self.show_task(request, task),
             _ => {}
         }
     }

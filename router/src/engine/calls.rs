@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 
 use ownership::id::{ClientId, ClientSessionId, ContextId, SessionId, TargetId, TaskId};
 
+use super::info::Filter;
+use super::io::AdminRequest;
+
 /// Where the response to a client's command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyTo {
@@ -51,6 +54,15 @@ pub struct AttachCall {
     pub reply: Option<ReplyTo>,
 }
 
+/// An answer that lists targets. Chromium tells a title that changes after the load in no event, only when it is asked.
+#[derive(Clone, Debug)]
+pub enum Listing {
+    Targets { to: ReplyTo, filter: Filter },
+    Info { to: ReplyTo, target: TargetId },
+    Tasks(AdminRequest),
+    Task { request: AdminRequest, task: TaskId },
+}
+
 #[derive(Clone, Debug)]
 pub enum Purpose {
     /// A client's command, forwarded.
@@ -78,6 +90,8 @@ pub enum Purpose {
     /// A client's init script, in force on the guard's session for the first document.
     Mirror(TargetId),
     Attach(AttachCall),
+    /// Titles and URLs as they are now, for an answer that tells them.
+    Refresh(Listing),
     /// One step of ending a task.
     EndTask(TaskId),
     /// Nobody waits for it; an error is normal (the thing was gone already).

@@ -182,13 +182,12 @@ impl Engine {
             .filter(move |other| Some(other.client) == client)
     }
 
-    /// Whatever else a command carries: a whole string that is the id of something foreign does not leave this process for
-    /// this client. Behind the table, so that a parameter which a newer Chromium adds is no way around it.
+    /// Whatever else a command carries: the id of something foreign does not leave this process for this client, wherever in
+    /// a string it stands. Behind the table, so that a parameter which a newer Chromium adds is no way around it.
     pub(super) fn refuse_foreign_ids(&self, client: ClientId, raw: &str) -> Result<(), Refusal> {
         let Some(task) = self.task_of(client) else { return Ok(()) };
-        // Ids are 32 hex digits, or a dashed guid of 36: only strings of these lengths are looked up.
-        let foreign = |text: &str| matches!(text.len(), 32 | 36) && self.ledger.names_foreign(task, text);
-        if raw.split('"').any(foreign) {
+        let foreign = |text: &str| names_any(text, |id| self.ledger.names_foreign(task, id));
+        if foreign(raw) {
             return Err(Refusal::unknown_target());
         }
         // With escapes the text of a string is not what stands there.
@@ -197,6 +196,27 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Ids are 32 hex digits or a dashed guid of 36: only words of these lengths are looked up.
+fn names_any(text: &str, is: impl Fn(&str) -> bool) -> bool {
+    let bytes = text.as_bytes();
+    let part_of_id = |byte: &u8| byte.is_ascii_hexdigit() || *byte == b'-';
+    let mut start = 0;
+    while start + 32 <= bytes.len() {
+        // From the right, so that most text is passed over 32 bytes at a time.
+        match bytes[start..start + 32].iter().rposition(|byte| !part_of_id(byte)) {
+            Some(at) => start += at + 1,
+            None => {
+                let end = bytes[start..].iter().position(|byte| !part_of_id(byte)).map_or(bytes.len(), |at| start + at);
+                if matches!(end - start, 32 | 36) && is(&text[start..end]) {
+                    return true;
+                }
+                start = end;
+            }
+        }
+    }
+    false
 }
 
 /// A handle is `<isolate>.<execution context>.<number>`.
@@ -226,6 +246,26 @@ mod tests {
         assert_eq!(values_at(&params, "list[].id"), [&json!(5)]);
         assert!(values_at(&params, "none").is_empty());
         assert!(values_at(&params, "a.c.d").is_empty());
+    }
+
+    #[test]
+    fn ids_are_found_in_any_text() {
+        let id = "0123456789ABCDEF0123456789ABCDEF";
+        let guid = "0a8a6a1c-0000-4000-8000-000000000001";
+        let found = |text: &str| names_any(text, |word| word == id || word == guid);
+        for text in [
+            id,
+            guid,
+            &format!("x{id}"),
+            &format!("{{\\\"a\\\":\\\"{id}\\\"}}"),
+            &format!("é{guid}é{id}"),
+            &format!("{id}x"),
+        ] {
+            assert!(found(text), "{text}");
+        }
+        for text in ["", "0123", &format!("{id}0"), &id[1..], &"z".repeat(100)] {
+            assert!(!found(text), "{text}");
+        }
     }
 
     #[test]

@@ -46,6 +46,7 @@ impl Engine {
             Purpose::Gate(target) => self.gate_answered(target, outcome),
             Purpose::FrameTree(target) => self.frame_tree_answered(target, outcome),
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
+            Purpose::Refresh(listing) => self.refreshed(listing, outcome),
             Purpose::Mirror(target) => self.mirror_answered(target, outcome),
             Purpose::EndTask(task) => self.end_step_done(task),
             Purpose::Nothing => {}

@@ -114,6 +114,7 @@ impl Engine {
                 &Judged::default(),
                 Forward { session: Some(session), method: row.method, params: raw },
             )?;
+            self.note_navigation(session, row.method);
             self.forward(to, permitted, learn_from(row.method));
             return Ok(());
         }

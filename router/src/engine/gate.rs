@@ -198,7 +198,6 @@ impl Engine {
     fn frame_started_navigating(&mut self, page: TargetId, params: &Value) {
         let Some(task) = self.ledger.owner(page) else { return };
         let Some(url) = params["url"].as_str() else { return };
-        let kind = params["navigationType"].as_str().unwrap_or_default();
         if !self.is_main_frame(page, params) {
             return self.child_frame_started_navigating(task, page, params, url);
         }
@@ -214,12 +213,9 @@ impl Engine {
             target.navigation = Some(navigation);
         }
         let Some(decision) = denied else { return };
-        let from_history = kind.contains("historyDifferentDocument");
         let why = match load_of(url) {
             Load::Local => "it commits without a request that could be failed",
             _ if cause.is_none() => "the person went there",
-            // A bfcache restore commits without a pause. In a browser that we launched there is none.
-            _ if from_history && !self.launched() => "it may come out of the back/forward cache, without a request",
             _ if self.has_service_worker(page, url) => {
                 "its service worker may answer it, without a request that could be failed"
             }

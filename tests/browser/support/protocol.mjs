@@ -39,7 +39,7 @@ function plausible(name, type, at, last) {
   if (/userAgent/i.test(name)) return 'mallory/1';
   if (/language|locale/i.test(name)) return 'de-AT';
   if (/html/i.test(name)) return '<title>mallory</title>';
-  if (/message/i.test(name)) return at.message;
+  if (name === 'message') return at.message ?? 'x';
   if (/selector/i.test(name)) return 'body';
   if (/method/i.test(name)) return 'GET';
   if (/behavior/i.test(name)) return 'deny';

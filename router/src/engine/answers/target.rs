@@ -6,11 +6,12 @@ use policy::Verb;
 use serde_json::{Map, Value, json};
 
 use super::{Ask, Engine};
-use crate::engine::calls::{AttachCall, Learn, Purpose};
+use crate::engine::calls::{AttachCall, Learn, Listing, Purpose, ReplyTo};
 use crate::engine::from_client::{Addressee, Forward, Judged};
-use crate::engine::info::Filter;
+use crate::engine::info::{Filter, TargetInfo};
 use crate::engine::refusal::Refusal;
 use crate::engine::state::{AutoAttach, Scope, Shown};
+use crate::wire::Outcome;
 
 const NESTED: &str =
     "sessions without `flatten: true` are not offered; attach with flatten: true, as current clients do";
@@ -151,7 +152,12 @@ impl Engine {
     pub(super) fn get_targets(&mut self, ask: Ask<'_>) -> Result<(), Refusal> {
         let filter = ask.params.get("filter").filter(|filter| !filter.is_null());
         let filter = Filter::read(filter).ok_or_else(|| Refusal::invalid_params("filter must be a list of entries"))?;
-        let Some(task) = self.task_of(ask.to.client) else { return Ok(()) };
+        self.refresh(Listing::Targets { to: ask.to, filter });
+        Ok(())
+    }
+
+    fn list_targets(&mut self, to: ReplyTo, filter: &Filter) {
+        let Some(task) = self.task_of(to.client) else { return };
         let mut infos: Vec<Value> = self
             .visible_targets(task)
             .into_iter()
@@ -161,8 +167,36 @@ impl Engine {
         if filter.includes("browser") {
             infos.extend(self.browser_info());
         }
-        self.result(ask.to, &json!({"targetInfos": infos}).to_string());
-        Ok(())
+        self.result(to, &json!({"targetInfos": infos}).to_string());
+    }
+
+    /// Asks the browser for titles and URLs as they are now, and answers then.
+    pub(in crate::engine) fn refresh(&mut self, listing: Listing) {
+        self.own(None, "Target.getTargets", &json!({}), Purpose::Refresh(listing));
+    }
+
+    pub(in crate::engine) fn refreshed(&mut self, listing: Listing, outcome: Outcome<'_>) {
+        if let Outcome::Result(result) = outcome {
+            let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+            for info in result["targetInfos"].as_array().into_iter().flatten().filter_map(TargetInfo::read) {
+                if let Some(target) = self.targets.get_mut(&info.id) {
+                    target.info.title = info.title;
+                    target.info.url = info.url;
+                }
+            }
+        }
+        match listing {
+            Listing::Targets { to, filter } => self.list_targets(to, &filter),
+            Listing::Info { to, target } => {
+                let owned = self.check_target(to.client, target.as_str()).is_ok();
+                match self.info_for_clients(target).filter(|_| owned) {
+                    Some(info) => self.result(to, &json!({"targetInfo": info}).to_string()),
+                    None => self.refuse(to, &Refusal::target_gone()),
+                }
+            }
+            Listing::Tasks(request) => self.list_tasks(request),
+            Listing::Task { request, task } => self.show_task(request, task),
+        }
     }
 
     pub(super) fn get_target_info(&mut self, ask: Ask<'_>) -> Result<(), Refusal> {
@@ -172,11 +206,11 @@ impl Engine {
             (None, Addressee::Session(session)) => self.client_session(session).map(|session| session.target),
             (None, Addressee::Scope(_)) => None,
         };
-        let info = match id {
-            Some(id) => self.info_for_clients(id),
-            None => self.browser_info(),
-        };
-        let info = info.ok_or_else(Refusal::target_gone)?;
+        if let Some(target) = id {
+            self.refresh(Listing::Info { to: ask.to, target });
+            return Ok(());
+        }
+        let info = self.browser_info().ok_or_else(Refusal::target_gone)?;
         self.result(ask.to, &json!({"targetInfo": info}).to_string());
         Ok(())
     }
