@@ -121,6 +121,18 @@ describe('in a launched browser', router, () => {
     assert.equal(raw.seen('Target.detachedFromTarget').length, 0);
   });
 
+  test('a page is created at an address in whatever spelling', async t => {
+    const { name, raw } = await client(t, site.url('a'));
+    for (const [url, now] of [
+      [site.url('b', ''), site.url('b', '/')], [site.url('b', '/plain').replace('http://b.test', 'HTTP://B.TEST'), site.url('b', '/plain')],
+      [site.url('b', '/x/../plain'), site.url('b', '/plain')], [`${site.url('b', '/plain')}#part`, `${site.url('b', '/plain')}#part`], [site.url('b', '/plain?title=ä b'), site.url('b', '/plain?title=%C3%A4%20b')],
+      ['data:text/html,<title>x</title>', 'data:text/html,<title>x</title>'],
+    ]) {
+      const { targetId } = await raw.send('Target.createTarget', { url });
+      await until(async () => (await server.task(name)).pages.some(p => p.target_id === targetId && p.url === now), `a page at ${now}`);
+    }
+  });
+
   test('mailto:, an unknown scheme, a download and a 204 release nothing', async t => {
     const { name, raw, page } = await client(t, site.url('a', '/links'));
     await raw.send('Page.enable', {}, page.sessionId);

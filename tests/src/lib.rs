@@ -1,3 +1,4 @@
-//! Shared pieces of the tests: the trace runner and the policies that traces use.
+//! Shared pieces of the tests: the trace runner, the seeded simulation, and the policies that they use.
 
+pub mod sim;
 pub mod trace;

@@ -1,6 +1,7 @@
 //! Starting a browser of our own over `--remote-debugging-pipe`, so that no debugging port exists, and ending it.
 
 mod explain;
+mod leftover;
 mod profile;
 
 use std::cell::RefCell;
@@ -11,7 +12,7 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
 use nix::sys::signal::{Signal, killpg};
@@ -30,7 +31,7 @@ pub use profile::ProfileChoice;
 /// Lines of the browser's stderr that a failure message shows.
 const REMEMBERED_LINES: usize = 12;
 
-/// After its pipe has closed, the process itself is gone soon.
+/// A browser that was not told to close ends soon after its pipe has closed.
 const EXIT_PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -175,20 +176,20 @@ impl Browser {
 
     /// Its pipe closed before it could be used: waits for its end and says why.
     pub async fn explain_failure(mut self) -> Failure {
-        let status = self.wait().await;
+        let status = self.wait(Instant::now() + EXIT_PATIENCE).await;
         // What it wrote last may still be on its way here.
         tokio::time::sleep(Duration::from_millis(100)).await;
         let lines: Vec<String> = self.last_lines.borrow().iter().cloned().collect();
         explain::failure(status, &lines)
     }
 
-    /// Told to close already; whatever of it is left afterwards is killed.
-    pub async fn end(mut self) {
-        self.wait().await;
+    /// Whatever of it is left at the deadline is killed. `None`: it was not told to close, or there is no more time.
+    pub async fn end(mut self, deadline: Option<Instant>) {
+        self.wait(deadline.unwrap_or_else(|| Instant::now() + EXIT_PATIENCE)).await;
     }
 
-    async fn wait(&mut self) -> Option<ExitStatus> {
-        if let Ok(status) = tokio::time::timeout(EXIT_PATIENCE, self.child.wait()).await {
+    async fn wait(&mut self, deadline: Instant) -> Option<ExitStatus> {
+        if let Ok(status) = tokio::time::timeout_at(deadline.into(), self.child.wait()).await {
             return status.ok();
         }
         warn!("The browser did not end by itself, so it is killed; its profile may lack the last seconds.");
@@ -197,5 +198,35 @@ impl Browser {
             let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
         }
         self.child.wait().await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_browser_that_does_not_end_is_killed_at_the_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("browser");
+        std::fs::write(&program, "#!/bin/sh\nsleep 60 &\nwait\n").unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let config = LaunchConfig {
+            program: Some(program),
+            profile: ProfileChoice::Ephemeral,
+            headless: true,
+            no_sandbox: true,
+            flags: Vec::new(),
+        };
+        let ending = async {
+            let (browser, _ends) = start(&config).unwrap();
+            let profile = browser.profile.dir().to_owned();
+            let started = Instant::now();
+            browser.end(Some(started + Duration::from_millis(300))).await;
+            let took = started.elapsed();
+            assert!((Duration::from_millis(300)..Duration::from_secs(2)).contains(&took), "{took:?}");
+            assert!(!profile.exists());
+        };
+        tokio::task::LocalSet::new().run_until(ending).await;
     }
 }

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use router::server::token::Tokens;
 use serde_json::{Map, Value};
 use tracing::warn;
 
+use super::leftover::{self, Claim};
 use crate::browsers;
 use crate::exit::Failure;
 use crate::files;
@@ -30,6 +30,8 @@ pub enum ProfileChoice {
 pub struct Profile {
     dir: PathBuf,
     choice: ProfileChoice,
+    /// Of one for once only; let go after it has been deleted.
+    claim: Option<Claim>,
 }
 
 impl Profile {
@@ -37,7 +39,8 @@ impl Profile {
         let dir = match choice {
             ProfileChoice::Named(name) => files::data_dir()?.join("profiles").join(name),
             ProfileChoice::Ephemeral => {
-                std::env::temp_dir().join(format!("tabwarden-profile-{}", Tokens::new()?.draw()?.reveal()))
+                leftover::sweep(&std::env::temp_dir());
+                leftover::new_dir(&std::env::temp_dir())?
             }
             ProfileChoice::Given(dir) => std::path::absolute(dir).map_err(|error| {
                 Failure::usage(format!("The profile {} has no absolute path ({error}); name another.", dir.display()))
@@ -48,7 +51,10 @@ impl Profile {
         } else {
             files::private_dir(&dir)?;
         }
-        let profile = Profile { dir, choice: choice.clone() };
+        let mut profile = Profile { dir, choice: choice.clone(), claim: None };
+        if profile.choice == ProfileChoice::Ephemeral {
+            profile.claim = Some(leftover::claim(&profile.dir)?);
+        }
         refuse_in_use(&profile.dir)?;
         if profile.is_ours() {
             write_preferences(&profile.dir.join("Default"))?;
@@ -118,19 +124,24 @@ fn refuse_default(dir: &Path) -> Result<(), Failure> {
 
 /// A second browser on one profile hands its arguments to the first and ends.
 fn refuse_in_use(dir: &Path) -> Result<(), Failure> {
-    // Chromium on Linux and macOS: a link to `HOST-PID`.
-    let Ok(lock) = fs::read_link(dir.join("SingletonLock")) else { return Ok(()) };
-    let lock = lock.to_string_lossy();
-    let Some((host, pid)) = lock.rsplit_once('-') else { return Ok(()) };
-    let here = nix::unistd::gethostname().is_ok_and(|name| name.to_string_lossy() == host);
-    match pid.parse() {
-        Ok(pid) if here && is_alive(pid) => Err(Failure::new(format!(
+    match browser_in(dir) {
+        Some(pid) => Err(Failure::new(format!(
             "The profile {} is in use by the browser with process id {pid}; close it, or use another with \
                 --profile-name NAME or --ephemeral.",
             dir.display()
         ))),
-        _ => Ok(()),
+        None => Ok(()),
     }
+}
+
+/// The process id of the browser of this machine that has the profile open.
+pub fn browser_in(dir: &Path) -> Option<u32> {
+    // Chromium on Linux and macOS: a link to `HOST-PID`.
+    let lock = fs::read_link(dir.join("SingletonLock")).ok()?;
+    let lock = lock.to_string_lossy();
+    let (host, pid) = lock.rsplit_once('-')?;
+    let here = nix::unistd::gethostname().is_ok_and(|name| name.to_string_lossy() == host);
+    pid.parse().ok().filter(|pid| here && is_alive(*pid))
 }
 
 /// Network prediction off: else speculation rules fetch a forbidden URL and show it without any pause to judge it in.

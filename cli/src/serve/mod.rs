@@ -123,7 +123,7 @@ async fn serve(
     match (browser, &outcome, &ran) {
         // It was lost before it said anything: its own words are the better reason.
         (Some(browser), Outcome::BrowserLost(_), Err(None)) => return Err(browser.explain_failure().await),
-        (Some(browser), ..) => browser.end().await,
+        (Some(browser), ..) => browser.end(handle.close_deadline()).await,
         (None, ..) => {}
     }
     match (outcome, ran) {

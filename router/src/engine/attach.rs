@@ -146,24 +146,16 @@ impl Engine {
         let Some(session) = params["sessionId"].as_str().and_then(SessionId::new) else { return };
         let Some(info) = TargetInfo::read(&params["targetInfo"]) else { return };
         let waiting = params["waitingForDebugger"].as_bool().unwrap_or(false);
-        match self.calls.first_attach(info.id).filter(|_| self.has_guard(info.id)) {
-            // Which client's it is only the response says (the first that was sent); see `attach_answered`.
-            Some(_) => self.unclaimed_attach(session, info),
+        match self.calls.first_attach(info.id) {
+            // The response says whose it is, and comes right after: nothing of a session on which nothing is enabled can come
+            // between the two. (A page is not attached by anybody before the root's auto-attach has told of it.)
+            Some(_) => {
+                if let Some(target) = self.targets.get_mut(&info.id) {
+                    target.info.title = info.title;
+                    target.info.url = info.url;
+                }
+            }
             None => self.auto_attached(session, info, waiting),
-        }
-    }
-
-    fn has_guard(&self, id: TargetId) -> bool {
-        let page = self.ledger.page_of(id).unwrap_or(id);
-        self.targets.get(&page).is_some_and(|target| target.guard.is_some())
-    }
-
-    /// The event comes before its response, and nothing of the session can come between the two but events of a session
-    /// on which nothing is enabled yet: the response tells whose it is, and the client is told then.
-    fn unclaimed_attach(&mut self, _session: SessionId, info: TargetInfo) {
-        if let Some(target) = self.targets.get_mut(&info.id) {
-            target.info.title = info.title;
-            target.info.url = info.url;
         }
     }
 
@@ -284,13 +276,7 @@ impl Engine {
         let Some(info) = TargetInfo::read(&params["targetInfo"]) else { return };
         let shown = ClientSessionId::new(session.as_str());
         let (Some(shown), true) = (shown, self.may_have_child(client, &info)) else {
-            // Detaching ends the hold that this client's auto-attach has put on it.
-            return self.own(
-                Some(parent),
-                "Target.detachFromTarget",
-                &json!({"sessionId": session.as_str()}),
-                Purpose::Nothing,
-            );
+            return self.let_child_go(session, parent);
         };
         self.learn_child(page, &info);
         let call = AttachCall { client, scope: Some(outer), target: info.id, reply: None };
@@ -299,6 +285,17 @@ impl Engine {
         let info = info.write(true, false);
         let params = json!({"sessionId": shown.as_str(), "targetInfo": info, "waitingForDebugger": waiting});
         self.event(client, Some(outer), "Target.attachedToTarget", &params.to_string());
+    }
+
+    /// Not for this client: ends the hold that its auto-attach has put on it. Resumed first and detached when that is done: a
+    /// service worker that is detached while it is held never starts, and it may be the person's (measured).
+    fn let_child_go(&mut self, session: SessionId, parent: SessionId) {
+        self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::LetGo { session, parent });
+    }
+
+    pub(super) fn child_let_go(&mut self, session: SessionId, parent: SessionId) {
+        let params = json!({"sessionId": session.as_str()});
+        self.own(Some(parent), "Target.detachFromTarget", &params, Purpose::Nothing);
     }
 
     fn may_have_child(&self, client: ClientId, info: &TargetInfo) -> bool {

@@ -84,6 +84,11 @@ pub enum Purpose {
         task: TaskId,
         url: String,
     },
+    /// A child that its client may not have has been resumed, and can be detached.
+    LetGo {
+        session: SessionId,
+        parent: SessionId,
+    },
     /// One of the guard's gates on this page.
     Gate(TargetId),
     FrameTree(TargetId),

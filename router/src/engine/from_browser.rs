@@ -46,6 +46,7 @@ impl Engine {
             Purpose::Gate(target) => self.gate_answered(target, outcome),
             Purpose::FrameTree(target) => self.frame_tree_answered(target, outcome),
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
+            Purpose::LetGo { session, parent } => self.child_let_go(session, parent),
             Purpose::Refresh(listing) => self.refreshed(listing, outcome),
             Purpose::Mirror(target) => self.mirror_answered(target, outcome),
             Purpose::EndTask(task) => self.end_step_done(task),
@@ -119,11 +120,7 @@ impl Engine {
                 }
             }
             "Target.targetCreated" => {
-                let params = value(params);
-                if let Some(info) = super::info::TargetInfo::read(&params["targetInfo"]) {
-                    self.service_worker_started(&info);
-                }
-                self.target_created(&params);
+                self.target_created(&value(params));
             }
             "Target.targetInfoChanged" => self.target_info_changed(&value(params)),
             "Target.targetDestroyed" => {

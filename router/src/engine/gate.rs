@@ -65,12 +65,6 @@ fn always_holdable(url: &str) -> bool {
         || url == "about:srcdoc"
 }
 
-fn origin(url: &str) -> Option<&str> {
-    let after = url.find("://")? + 3;
-    let end = url[after..].find(['/', '?', '#']).map_or(url.len(), |end| after + end);
-    Some(&url[..end])
-}
-
 impl Engine {
     // --- judging ------------------------------------------------------------------------------------------------
 
@@ -99,6 +93,7 @@ impl Engine {
             "Page.frameStoppedLoading" => self.frame_stopped_loading(page, params),
             "Page.frameNavigated" => self.frame_navigated(page, params),
             "Page.navigatedWithinDocument" => self.navigated_within_document(page, params),
+            "ServiceWorker.workerRegistrationUpdated" => self.worker_registrations_updated(page, params),
             "Target.attachedToTarget" => self.guard_child_attached(page, params),
             "Target.detachedFromTarget" => {
                 if let Some(child) = params["sessionId"].as_str().and_then(SessionId::new) {
@@ -224,34 +219,23 @@ impl Engine {
         self.release(page, &format!("{why}; {}", decision.sentence(&describe_navigation(url))));
     }
 
+    /// Whether a service worker's scope covers that URL: it may answer for the document, and `Fetch` does not see that.
     fn has_service_worker(&self, page: TargetId, url: &str) -> bool {
-        let context = self.targets.get(&page).and_then(|target| target.info.context);
-        self.targets.values().any(|target| {
-            target.info.kind == "service_worker"
-                && target.info.context == context
-                && origin(&target.info.url) == origin(url)
-        })
+        let context = self.ledger.context_of(page);
+        let scopes = context.and_then(|context| self.worker_scopes.get(&context));
+        scopes.is_some_and(|scopes| scopes.values().any(|scope| url.starts_with(scope)))
     }
 
-    /// A service worker has started: if a page of the same origin waits for a verdict of `Fetch`, there may be none.
-    pub(super) fn service_worker_started(&mut self, info: &TargetInfo) {
-        if info.kind != "service_worker" {
-            return;
-        }
-        let going_there: Vec<TargetId> = self
-            .targets
-            .iter()
-            .filter(|(_, target)| {
-                target.info.context == info.context
-                    && target
-                        .navigation
-                        .as_ref()
-                        .is_some_and(|navigation| navigation.denied && origin(&navigation.url) == origin(&info.url))
-            })
-            .map(|(id, _)| *id)
-            .collect();
-        for page in going_there {
-            self.release(page, "a service worker of the forbidden origin has started and may answer for it");
+    fn worker_registrations_updated(&mut self, page: TargetId, params: &Value) {
+        let Some(context) = self.ledger.context_of(page) else { return };
+        let scopes = self.worker_scopes.entry(context).or_default();
+        for registration in params["registrations"].as_array().into_iter().flatten() {
+            let (id, scope) = (registration["registrationId"].as_str(), registration["scopeURL"].as_str());
+            let (Some(id), Some(scope)) = (id, scope) else { continue };
+            match registration["isDeleted"].as_bool() {
+                Some(true) => scopes.remove(id),
+                _ => scopes.insert(id.to_owned(), scope.to_owned()),
+            };
         }
     }
 

@@ -72,6 +72,8 @@ pub struct Engine {
     expected: Vec<Expected>,
     undecided: Vec<Undecided>,
     hidden_frames: HiddenFrames,
+    /// Scopes of service workers, by browser context and registration.
+    worker_scopes: FxHashMap<ContextId, FxHashMap<String, String>>,
     said_once: FxHashSet<String>,
 }
 
@@ -101,6 +103,7 @@ impl Engine {
             expected: Vec::new(),
             undecided: Vec::new(),
             hidden_frames: HiddenFrames::default(),
+            worker_scopes: FxHashMap::default(),
             said_once: FxHashSet::default(),
         }
     }
@@ -228,6 +231,9 @@ impl Engine {
     // --- small questions ----------------------------------------------------------------------------------------
 
     fn change(&mut self, change: Change) {
+        if let Change::ContextGone { context } = &change {
+            self.worker_scopes.remove(context);
+        }
         self.ledger.apply(&change);
     }
 

@@ -37,8 +37,25 @@ impl Engine {
         // A ctrl-clicked tab tells its URL here and nowhere later (the attach event says ""), so this is where it is
         // matched with the click.
         let claim = self.attribute_click(&info);
+        let worker_of = self.whose_service_worker(&info);
         let target = self.targets.entry(id).or_insert_with(|| Target::new(info));
         target.claim = target.claim.or(claim);
+        if let Some(task) = worker_of {
+            self.claim_service_worker(id, task);
+        }
+    }
+
+    /// A service worker of the profile's serves the person too; one of a task's own context is the task's.
+    fn whose_service_worker(&self, info: &TargetInfo) -> Option<TaskId> {
+        let context = info.context.filter(|_| info.kind == "service_worker")?;
+        self.ledger.owner_of_context(context).filter(|task| self.is_living(*task))
+    }
+
+    fn claim_service_worker(&mut self, id: TargetId, task: TaskId) {
+        let Some(context) = self.targets.get(&id).and_then(|target| target.info.context) else { return };
+        let (kind, lineage) = (TargetKind::ServiceWorker, Lineage::InContext);
+        self.change(Change::Claimed { target: id, task, kind, context, lineage });
+        self.show(id);
     }
 
     pub(super) fn target_info_changed(&mut self, params: &Value) {
@@ -114,8 +131,6 @@ impl Engine {
         let owner = self.ledger.owner_of_context(context).filter(|task| self.is_living(*task));
         match info.kind.as_str() {
             "page" => self.whose_page(info, owner),
-            // A service worker of the profile's serves the person too; one of a task's own context is the task's.
-            "service_worker" => owner.map_or(Whose::Nobody, |task| Whose::Task(task, Lineage::InContext)),
             _ => Whose::Nobody,
         }
     }
@@ -169,16 +184,13 @@ impl Engine {
     fn claim(&mut self, id: TargetId, task: TaskId, lineage: Lineage, guard: SessionId, waiting: bool) {
         let Some(target) = self.targets.get_mut(&id) else { return };
         let Some(context) = target.info.context else { return };
-        let kind = if target.info.kind == "page" { TargetKind::Page } else { TargetKind::ServiceWorker };
         target.guard = Some(guard);
         target.hold = waiting.then(|| Hold { since: self.now, awaited: Vec::new(), paused_documents: Vec::new() });
         self.sessions.insert(guard, Session::Guard { page: id });
-        self.change(Change::Claimed { target: id, task, kind, context, lineage });
-        let message = format!("{kind:?} {id} is this task's: {lineage:?}");
+        self.change(Change::Claimed { target: id, task, kind: TargetKind::Page, context, lineage });
+        let message = format!("page {id} is this task's: {lineage:?}");
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Claimed, message });
-        if kind == TargetKind::Page {
-            self.put_up_gates(id, guard);
-        }
+        self.put_up_gates(id, guard);
         self.show(id);
     }
 
@@ -192,6 +204,8 @@ impl Engine {
         let focus = json!({"enabled": true});
         self.own(Some(guard), "Emulation.setFocusEmulationEnabled", &focus, Purpose::Gate(id));
         self.own(Some(guard), "Page.getFrameTree", &json!({}), Purpose::FrameTree(id));
+        // Tells the scopes of the profile's service workers, which answer for documents that `Fetch` never sees.
+        self.own(Some(guard), "ServiceWorker.enable", &json!({}), Purpose::Nothing);
     }
 
     pub(super) fn gate_answered(&mut self, id: TargetId, outcome: Outcome<'_>) {

@@ -34,11 +34,11 @@ impl Engine {
                 "Fetch.enable",
                 json!({"patterns": [{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}]}),
             ),
-            // The only thing that holds a popup before its first request.
+            // The only thing that holds a popup before its first request. Pages only: a service worker whose hold ends by
+            // detaching never starts (measured), and that would be the person's.
             RootStep::AutoAttach => (
                 "Target.setAutoAttach",
-                json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true,
-                    "filter": [{"type": "page"}, {"type": "service_worker"}]}),
+                json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": [{"type": "page"}]}),
             ),
         };
         self.own(None, method, &params, Purpose::Root(step));

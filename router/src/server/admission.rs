@@ -5,8 +5,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
-use hyper::{StatusCode, Uri};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
 
 use super::refusal::Refusal;
 
@@ -26,17 +26,17 @@ pub enum Carrier {
     Bearer,
 }
 
-/// A request that passed Host and Origin.
-#[derive(Debug, PartialEq)]
-pub struct Visitor<'a> {
+/// A request that passed Host and Origin; what it asks for is not judged yet. Not `Debug`, as it holds a secret.
+#[derive(Clone)]
+pub struct Visitor {
     /// The validated Host, with its port: the only one that may be echoed.
-    pub host: &'a str,
-    pub token: Option<(&'a str, Carrier)>,
+    pub host: String,
+    pub token: Option<(String, Carrier)>,
     /// The path behind `/t/<token>`, or the whole path; begins with `/` or is empty.
-    pub path: &'a str,
+    pub path: String,
 }
 
-pub fn admit<'a>(doors: &Doors, uri: &'a Uri, headers: &'a HeaderMap) -> Result<Visitor<'a>, Refusal> {
+pub fn admit(doors: &Doors, uri: &Uri, headers: &HeaderMap) -> Result<Visitor, Refusal> {
     if uri.scheme().is_some() || uri.authority().is_some() {
         return Err(forbidden(
             "host_refused",
@@ -70,11 +70,11 @@ pub fn admit<'a>(doors: &Doors, uri: &'a Uri, headers: &'a HeaderMap) -> Result<
                     one of them.",
             ));
         }
-        (Some(token), _) => Some((token, Carrier::Path)),
-        (None, Some(token)) => Some((token, Carrier::Bearer)),
+        (Some(token), _) => Some((token.to_owned(), Carrier::Path)),
+        (None, Some(token)) => Some((token.to_owned(), Carrier::Bearer)),
         (None, None) => None,
     };
-    Ok(Visitor { host, token, path })
+    Ok(Visitor { host: host.to_owned(), token, path: path.to_owned() })
 }
 
 fn forbidden(code: &'static str, message: &str) -> Refusal {
@@ -82,7 +82,7 @@ fn forbidden(code: &'static str, message: &str) -> Refusal {
 }
 
 /// The value when the header stands exactly once: of two, a proxy before us may have checked the other.
-fn only(headers: &HeaderMap, name: hyper::header::HeaderName) -> Option<&str> {
+fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)

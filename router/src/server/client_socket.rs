@@ -6,16 +6,17 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use hyper::header::{
-    CONNECTION, HeaderMap, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
-};
-use hyper::{Method, Request, StatusCode, Version};
-use ownership::id::{ClientId, TaskId};
+use axum::http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version};
+use axum::response::Response;
+use hyper::upgrade::OnUpgrade;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tracing::{debug, info};
 
 use super::inbox::{Arrival, ClientChannel, Inbox};
-use super::refusal::{Refusal, Reply, plain};
+use super::join::Place;
+use super::refusal::{Refusal, plain};
 use super::socket::{self, MAX_FROM_CLIENT, Received, SocketReader, SocketWriter};
 use crate::engine::io::CloseCode;
 
@@ -57,29 +58,39 @@ fn has_item(headers: &HeaderMap, name: HeaderName, item: &str) -> bool {
         .any(|found| found.trim().eq_ignore_ascii_case(item))
 }
 
-pub fn switching_protocols(accept: &str) -> Reply {
+pub fn switching_protocols(accept: &str) -> Response {
     let mut response = plain(StatusCode::SWITCHING_PROTOCOLS, "text/plain", "");
     let headers = response.headers_mut();
     headers.clear();
-    headers.insert(CONNECTION, hyper::header::HeaderValue::from_static("Upgrade"));
-    headers.insert(UPGRADE, hyper::header::HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     if let Ok(accept) = accept.parse() {
         headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
     }
     response
 }
 
-pub struct Joining {
-    pub id: ClientId,
-    pub task: TaskId,
+/// A client whose upgrade was granted. It crosses from the HTTP side, whose futures could run on any thread, to the one
+/// thread of sockets and driver.
+pub struct Newcomer {
+    pub upgrade: OnUpgrade,
+    /// Given back when the client has gone.
+    pub place: Place,
     pub task_name: String,
     pub user_agent: String,
 }
 
+/// Serves everyone who comes.
+pub async fn welcome(mut newcomers: UnboundedReceiver<Newcomer>, inbox: Rc<Inbox>) {
+    while let Some(newcomer) = newcomers.recv().await {
+        tokio::task::spawn_local(run(newcomer, inbox.clone()));
+    }
+}
+
 /// Serves one client until either side ends.
-pub async fn run(upgrade: hyper::upgrade::OnUpgrade, joining: Joining, inbox: Rc<Inbox>) {
-    let span =
-        tracing::info_span!("client", id = joining.id.0, task = %joining.task_name, user_agent = %joining.user_agent);
+async fn run(newcomer: Newcomer, inbox: Rc<Inbox>) {
+    let Newcomer { upgrade, place, task_name, user_agent } = newcomer;
+    let span = tracing::info_span!("client", id = place.client.0, task = %task_name, user_agent = %user_agent);
     let sockets = match upgrade.await {
         Ok(upgraded) => socket::take_over(upgraded).await,
         Err(error) => Err(error.to_string()),
@@ -88,14 +99,14 @@ pub async fn run(upgrade: hyper::upgrade::OnUpgrade, joining: Joining, inbox: Rc
         Ok(sockets) => sockets,
         Err(error) => return debug!(parent: &span, "gone during the upgrade: {error}"),
     };
-    let channel = Rc::new(ClientChannel::new(joining.id, span));
+    let channel = Rc::new(ClientChannel::new(place.client, span));
     info!(parent: &channel.span, "connected");
-    inbox.push(Arrival::Joined { channel: channel.clone(), task: joining.task, user_agent: joining.user_agent });
+    inbox.push(Arrival::Joined { channel: channel.clone(), task: place.task, user_agent });
     let close = tokio::select! {
         close = read(&mut reader, &channel, &inbox) => close,
         close = write(&mut writer, &channel) => close,
     };
-    inbox.push(Arrival::Left { client: joining.id });
+    inbox.push(Arrival::Left { client: place.client });
     match close {
         Ok((code, reason)) => {
             info!(parent: &channel.span, code, "closed: {reason}");

@@ -3,14 +3,16 @@
 //! The browser's frames go first: they hold the targets that wait for us, the person's among them.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ownership::id::{ClientId, TaskId};
 use rustc_hash::FxHashMap;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
-use super::inbox::{Arrival, ClientChannel, Command, Inbox};
+use super::inbox::{Arrival, ClientChannel, Inbox};
 use super::record::Recorder;
 use super::registry::{Phase, Registry};
 use super::token::TokenHash;
@@ -65,6 +67,17 @@ pub enum Outcome {
     Fatal(String),
 }
 
+/// What the HTTP side and the owner of the server want; it overtakes the messages of clients.
+pub enum Command {
+    /// `token`: the one of the task that is to be made.
+    Admin {
+        command: AdminCommand,
+        token: Option<TokenHash>,
+        reply: oneshot::Sender<Result<AdminReply, AdminError>>,
+    },
+    Drain,
+}
+
 struct Client {
     channel: Rc<ClientChannel>,
     task: TaskId,
@@ -83,7 +96,8 @@ enum Waiting {
 
 pub struct Driver {
     core: Box<dyn Core>,
-    registry: Rc<Registry>,
+    registry: Arc<Registry>,
+    commands: UnboundedReceiver<Command>,
     inbox: Rc<Inbox>,
     queue: Rc<SendQueue>,
     recorder: Recorder,
@@ -98,10 +112,17 @@ pub struct Driver {
 }
 
 impl Driver {
-    pub fn new(core: Box<dyn Core>, registry: Rc<Registry>, inbox: Rc<Inbox>, recorder: Recorder) -> Driver {
+    pub fn new(
+        core: Box<dyn Core>,
+        registry: Arc<Registry>,
+        commands: UnboundedReceiver<Command>,
+        inbox: Rc<Inbox>,
+        recorder: Recorder,
+    ) -> Driver {
         Driver {
             core,
             registry,
+            commands,
             inbox,
             queue: Rc::default(),
             recorder,
@@ -115,8 +136,9 @@ impl Driver {
         }
     }
 
-    /// Runs until the browser is lost or everything was let go. `last_words`: a frame for the browser when all is over.
-    pub async fn run(mut self, upstream: Upstream, last_words: Option<&str>) -> Outcome {
+    /// Runs until the browser is lost or everything was let go. `last_words`: a frame for the browser when all is over;
+    /// the instant is when its time for obeying it ends.
+    pub async fn run(mut self, upstream: Upstream, last_words: Option<&str>) -> (Outcome, Option<Instant>) {
         let (mut reader, writing) = upstream::open(upstream, self.queue.clone(), self.inbox.clone());
         tokio::pin!(writing);
         self.core.start(Instant::now());
@@ -132,10 +154,11 @@ impl Driver {
             {
                 timer.as_mut().reset(due.into());
             }
-            let mut lost = None;
+            let (mut lost, mut command) = (None, None);
             tokio::select! {
                 biased;
                 filled = reader.fill() => lost = filled.err(),
+                Some(came) = self.commands.recv() => command = Some(came),
                 () = self.inbox.woken() => {}
                 () = &mut timer, if due.is_some() => self.tick(),
                 reason = &mut writing, if writable => {
@@ -150,12 +173,13 @@ impl Driver {
                 self.outcome.get_or_insert(Outcome::BrowserLost(reason));
                 self.dispatch();
             }
-            self.commands();
+            self.commands(command);
             self.client_batch();
         }
         self.flush();
         let outcome = self.outcome.take().unwrap_or(Outcome::Drained);
         self.end(&outcome);
+        let mut close_deadline = None;
         if !matches!(outcome, Outcome::BrowserLost(_)) {
             if let Some(words) = last_words {
                 self.recorder.sent(None, None, words);
@@ -174,10 +198,12 @@ impl Driver {
                     while reader.next_frame().is_some() {}
                 }
             };
-            let patience = if last_words.is_some() { super::CLOSE_PATIENCE } else { PARTING_PATIENCE };
-            let _ = tokio::time::timeout(patience, ending).await;
+            let now = Instant::now();
+            close_deadline = last_words.is_some().then(|| now + super::CLOSE_PATIENCE);
+            let until = close_deadline.unwrap_or(now + PARTING_PATIENCE);
+            let _ = tokio::time::timeout_at(until.into(), ending).await;
         }
-        outcome
+        (outcome, close_deadline)
     }
 
     fn tick(&mut self) {
@@ -200,8 +226,8 @@ impl Driver {
         self.dispatch();
     }
 
-    fn commands(&mut self) {
-        while let Some(command) = self.inbox.next_command() {
+    fn commands(&mut self, mut first: Option<Command>) {
+        while let Some(command) = first.take().or_else(|| self.commands.try_recv().ok()) {
             match command {
                 Command::Admin { command, token, reply } => self.ask(command, Waiting::Http { token, reply }),
                 Command::Drain if self.deadline.is_none() => {
@@ -398,6 +424,8 @@ impl Driver {
             client.channel.close(code.number(), reason.clone());
         }
         self.waiting.clear();
+        self.commands.close();
+        while self.commands.try_recv().is_ok() {}
         self.inbox.shut(code.number(), &reason);
     }
 }

@@ -1,51 +1,66 @@
 //! The server as its owner holds it: bind, make tasks, drive a browser, end.
 
-use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
+use dashmap::DashMap;
+use ownership::id::{ClientId, TaskId};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Notify, oneshot};
 use tracing::warn;
 
-use super::driver::{Core, Driver, Outcome};
-use super::inbox::{Command, Inbox};
+use super::client_socket::{self, Newcomer};
+use super::driver::{Command, Core, Driver, Outcome};
+use super::inbox::Inbox;
 use super::record::Recorder;
+use super::refusal::Refusal;
 use super::registry::{Phase, Registry};
 use super::token::{Token, Tokens};
-use super::{Settings, Upstream, http};
+use super::{Settings, Upstream, http, routes};
 use crate::engine::Engine;
 use crate::engine::io::{
-    AdminCommand, AdminError, AdminErrorKind, AdminReply, BrowserOrigin, CloseCode, TaskInfo, TaskSpec,
+    AdminCommand, AdminError, AdminErrorKind, AdminReply, BrowserOrigin, StatusInfo, TaskInfo, TaskSpec,
 };
 
 /// What a launched browser is told at the end. The id is one that nothing else uses any more.
 const CLOSE_BROWSER: &str = r#"{"id":2147483647,"method":"Browser.close"}"#;
 
+/// What the handlers of HTTP requests and the owner of the server share.
 pub(super) struct Shared {
     pub settings: Settings,
-    pub registry: Rc<Registry>,
-    pub inbox: Rc<Inbox>,
+    pub registry: Arc<Registry>,
+    /// To the driver.
+    commands: UnboundedSender<Command>,
+    /// To where client sockets are served.
+    newcomers: UnboundedSender<Newcomer>,
     pub local: SocketAddr,
     /// The last part of discovery's WebSocket URL; any other works too.
     pub browser_id: String,
-    pub next_client: Cell<u64>,
+    next_client: AtomicU64,
     /// Open client sockets, for the orderly end and the limits.
-    pub open: RefCell<Vec<ownership::id::TaskId>>,
+    pub open: DashMap<ClientId, TaskId>,
     pub closed: Notify,
+    /// See [`Handle::close_deadline`].
+    close_deadline: OnceLock<Instant>,
 }
 
 pub struct Server {
-    shared: Rc<Shared>,
+    shared: Arc<Shared>,
+    commands: UnboundedReceiver<Command>,
+    inbox: Rc<Inbox>,
     recorder: Recorder,
 }
 
 /// For whoever makes tasks and ends it all; cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    pub(super) shared: Rc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 pub struct NewTask {
@@ -60,8 +75,7 @@ pub struct TaskAddress {
 }
 
 impl Server {
-    /// Binds and begins to answer: until a browser is driven, discovery says that it is not there yet. Must run inside
-    /// a
+    /// Binds and begins to answer: until a browser is driven, discovery says that it is not there yet. Must run inside a
     /// `LocalSet`. `admin` is the token of the API.
     pub async fn bind(settings: Settings, admin: &Token) -> Result<Server, String> {
         let recorder = match &settings.record_upstream {
@@ -83,20 +97,27 @@ impl Server {
                     with TLS stands before it."
             );
         }
-        let registry = Rc::new(Registry::new(Tokens::new()?, admin));
+        let registry = Arc::new(Registry::new(Tokens::new()?, admin));
         let browser_id = Token::draw(&SystemRandom::new())?.reveal().to_owned();
-        let shared = Rc::new(Shared {
+        let (to_driver, commands) = mpsc::unbounded_channel();
+        let (to_sockets, newcomers) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
             settings,
             registry,
-            inbox: Rc::default(),
+            commands: to_driver,
+            newcomers: to_sockets,
             local,
             browser_id: uuid(&browser_id),
-            next_client: Cell::new(1),
-            open: RefCell::default(),
+            next_client: AtomicU64::new(1),
+            open: DashMap::new(),
             closed: Notify::new(),
+            close_deadline: OnceLock::new(),
         });
-        tokio::task::spawn_local(http::accept(listener, shared.clone()));
-        Ok(Server { shared, recorder })
+        let inbox = Rc::<Inbox>::default();
+        tokio::task::spawn_local(client_socket::welcome(newcomers, inbox.clone()));
+        let server = Server { shared, commands, inbox, recorder };
+        tokio::task::spawn_local(http::accept(listener, routes::all(&server.handle())));
+        Ok(server)
     }
 
     pub fn local_addr(&self) -> SocketAddr {
@@ -126,9 +147,14 @@ impl Server {
     }
 
     pub(super) async fn drive_core(self, core: Box<dyn Core>, upstream: Upstream, last_words: Option<&str>) -> Outcome {
-        let Server { shared, recorder } = self;
-        let driver = Driver::new(core, shared.registry.clone(), shared.inbox.clone(), recorder);
-        driver.run(upstream, last_words).await
+        let Server { shared, commands, inbox, recorder } = self;
+        let driver = Driver::new(core, shared.registry.clone(), commands, inbox, recorder);
+        let (outcome, close_deadline) = driver.run(upstream, last_words).await;
+        if let Some(deadline) = close_deadline {
+            // One server drives one browser, so it is set once.
+            let _ = shared.close_deadline.set(deadline);
+        }
+        outcome
     }
 }
 
@@ -201,23 +227,38 @@ impl Handle {
     }
 
     pub fn drain(&self) {
-        self.shared.inbox.command(Command::Drain);
+        // Without a driver there is nothing to let go.
+        let _ = self.shared.commands.send(Command::Drain);
     }
 
-    /// Ends without a browser: whoever connects or waits is told.
+    /// Until then a browser that was told to close may write its profile. `None`: it was lost before, or cut off.
+    pub fn close_deadline(&self) -> Option<Instant> {
+        self.shared.close_deadline.get().copied()
+    }
+
+    /// Ends without a browser: whoever asks is told. No client can be there, as none comes in before the browser.
     pub fn give_up(&self, sentence: &str) {
         self.shared.registry.set_phase(Phase::Over(sentence.to_owned()));
-        self.shared.inbox.shut(CloseCode::Shutdown.number(), sentence);
     }
 
     /// Until the clients took their close frames, or so long.
     pub async fn clients_gone(&self, patience: Duration) {
         let gone = async {
-            while !self.shared.open.borrow().is_empty() {
+            while !self.shared.open.is_empty() {
                 self.shared.closed.notified().await;
             }
         };
         let _ = tokio::time::timeout(patience, gone).await;
+    }
+
+    /// The browser that is there, or why none is.
+    pub(super) fn browser(&self) -> Result<StatusInfo, Refusal> {
+        match self.shared.registry.phase() {
+            Phase::Ready(status) => Ok(status),
+            Phase::Waiting(why) | Phase::Over(why) => {
+                Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", why))
+            }
+        }
     }
 
     async fn send(
@@ -230,7 +271,8 @@ impl Handle {
             Phase::Waiting(why) | Phase::Over(why) => return Err(unavailable(why)),
         }
         let (reply, answer) = oneshot::channel();
-        self.shared.inbox.command(Command::Admin { command, token, reply });
+        // Dropped unsent when the driver has ended, and then `reply` with it.
+        let _ = self.shared.commands.send(Command::Admin { command, token, reply });
         answer
             .await
             .unwrap_or_else(|_| Err(unavailable("Tabwarden ended before this was done; start it again.".into())))
@@ -247,6 +289,16 @@ impl Handle {
 }
 
 impl Shared {
+    pub fn next_client(&self) -> ClientId {
+        ClientId(self.next_client.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub fn welcome(&self, newcomer: Newcomer) -> Result<(), Refusal> {
+        self.newcomers
+            .send(newcomer)
+            .map_err(|_| unavailable("Tabwarden is shutting down; start it again.".into()).into())
+    }
+
     /// The bases of http and ws URLs, without a slash at the end. `host` has passed admission.
     pub fn addresses(&self, host: &str) -> (String, String) {
         let http = match &self.settings.public_url {

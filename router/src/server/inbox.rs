@@ -1,16 +1,14 @@
-//! What waits for the driver: messages of clients, in order, and commands of the API, which overtake them. And the
-//! other way, the queue of each client. All on one thread; only wake-ups pass between the futures.
+//! What waits for the driver: messages of clients, in order. And the other way, the queue of each client. All on one
+//! thread; only wake-ups pass between the futures.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use ownership::id::{ClientId, TaskId};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use super::socket::Utf8Bytes;
-use super::token::TokenHash;
-use crate::engine::io::{AdminCommand, AdminError, AdminReply};
 
 /// So much of one client waits for the driver; then its socket is not read. Keeps a flood of one client from delaying
 /// the others by more than this.
@@ -29,15 +27,9 @@ pub enum Arrival {
     Left { client: ClientId },
 }
 
-pub enum Command {
-    Admin { command: AdminCommand, token: Option<TokenHash>, reply: oneshot::Sender<Result<AdminReply, AdminError>> },
-    Drain,
-}
-
 #[derive(Default)]
 pub struct Inbox {
     arrivals: RefCell<VecDeque<Arrival>>,
-    commands: RefCell<VecDeque<Command>>,
     /// Set when no driver will ever come again: how whoever still joins is closed.
     shut: RefCell<Option<(u16, String)>>,
     wake: Notify,
@@ -55,26 +47,12 @@ impl Inbox {
         self.wake.notify_one();
     }
 
-    pub fn command(&self, command: Command) {
-        // Dropped with its channel, by which the one who asked is told.
-        if self.shut.borrow().is_some() {
-            return;
-        }
-        self.commands.borrow_mut().push_back(command);
-        self.wake.notify_one();
-    }
-
     /// The driver has ended: closes whoever it never saw.
     pub fn shut(&self, code: u16, reason: &str) {
         *self.shut.borrow_mut() = Some((code, reason.to_owned()));
-        self.commands.borrow_mut().clear();
         for arrival in self.arrivals.take() {
             self.push(arrival);
         }
-    }
-
-    pub fn next_command(&self) -> Option<Command> {
-        self.commands.borrow_mut().pop_front()
     }
 
     pub fn next_arrival(&self) -> Option<Arrival> {

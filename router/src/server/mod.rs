@@ -1,7 +1,9 @@
 //! All the I/O: client sockets, the connection to the browser, discovery, the API and admission, on one thread.
 //!
-//! One current-thread runtime runs everything inside a `LocalSet`; what is shared is shared by `Rc`. A wake-up across
-//! cores would cost a hundred times what looking at a message costs.
+//! One current-thread runtime runs everything inside a `LocalSet`: a wake-up across cores would cost a hundred times what
+//! looking at a message costs. Sockets and driver share by `Rc` what every message passes. The handlers of HTTP requests
+//! are `Send`, as axum wants them; they meet the driver in the registry, and send it commands and new clients through
+//! channels.
 
 pub mod admission;
 pub mod api;
@@ -11,11 +13,13 @@ pub mod driver;
 mod handle;
 mod http;
 mod inbox;
+mod join;
 pub mod net;
 pub mod policies;
 mod record;
 mod refusal;
 pub mod registry;
+mod routes;
 mod socket;
 pub mod token;
 pub mod upstream;

@@ -1,13 +1,14 @@
-//! Answers that say no over HTTP: a status, a code for programs and one sentence for people.
+//! Answers over HTTP, above all those that say no: a status, a code for programs and one sentence for people.
 
-use bytes::Bytes;
-use http_body_util::Full;
+use axum::body::{Body, Bytes};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use hyper::ext::ReasonPhrase;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
-use hyper::{Response, StatusCode};
 
-pub type Reply = Response<Full<Bytes>>;
+use crate::engine::io::{AdminError, AdminErrorKind};
 
+/// As text, the sentence also in the status line: Playwright and Puppeteer show one or the other of a failed connect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     pub status: StatusCode,
@@ -26,10 +27,23 @@ impl Refusal {
     pub fn nothing_here() -> Refusal {
         Refusal::new(StatusCode::NOT_FOUND, "not_found", "Nothing is here.")
     }
+}
 
-    /// As text, the sentence also in the status line: Playwright and Puppeteer show one or the other of a failed
-    /// connect.
-    pub fn into_text(self) -> Reply {
+impl From<AdminError> for Refusal {
+    fn from(error: AdminError) -> Refusal {
+        let (status, code) = match error.kind {
+            AdminErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
+            AdminErrorKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+            AdminErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
+            AdminErrorKind::TooMany => (StatusCode::TOO_MANY_REQUESTS, "too_many_tasks"),
+            AdminErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        Refusal::new(status, code, error.message)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
         let mut response = plain(self.status, "text/plain; charset=utf-8", self.message.clone());
         // A reason phrase holds printable ASCII and tabs only; anything else leaves the standard phrase.
         if let Ok(reason) = ReasonPhrase::try_from(self.message.into_bytes()) {
@@ -37,24 +51,35 @@ impl Refusal {
         }
         response
     }
+}
 
-    /// As the API's error object.
-    pub fn into_json(self) -> Reply {
-        let body = serde_json::json!({"error": {"code": self.code, "message": self.message}});
-        plain(self.status, "application/json; charset=utf-8", body.to_string())
+/// The same as the API's error object.
+#[derive(Debug)]
+pub struct ApiRefusal(pub Refusal);
+
+impl<T: Into<Refusal>> From<T> for ApiRefusal {
+    fn from(refusal: T) -> ApiRefusal {
+        ApiRefusal(refusal.into())
     }
 }
 
-pub fn json(status: StatusCode, body: &serde_json::Value) -> Reply {
+impl IntoResponse for ApiRefusal {
+    fn into_response(self) -> Response {
+        let Refusal { status, code, message } = self.0;
+        json(status, &serde_json::json!({"error": {"code": code, "message": message}}))
+    }
+}
+
+pub fn json(status: StatusCode, body: &serde_json::Value) -> Response {
     plain(status, "application/json; charset=utf-8", body.to_string())
 }
 
-pub fn plain(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
-    let mut response = Response::new(Full::new(body.into()));
+pub fn plain(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Body::from(body.into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(content_type));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     // Bodies hold tokens and pages' addresses.
-    headers.insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

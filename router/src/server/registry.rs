@@ -1,11 +1,9 @@
-//! What the HTTP side knows: the phase of the browser connection and which token opens what. Everything else about
-//! tasks
-//! is asked from the engine.
-//!
-//! The sockets and the driver run on one thread, so this is plain memory in an `Rc`, without locks.
+//! What the HTTP side and the driver both know: the phase of the browser connection and which token opens what.
+//! Everything else about tasks is asked from the engine.
 
-use std::cell::RefCell;
+use std::sync::{PoisonError, RwLock};
 
+use dashmap::DashMap;
 use ownership::id::TaskId;
 use tokio::sync::watch;
 
@@ -24,16 +22,15 @@ pub enum Phase {
 
 struct Entry {
     hash: TokenHash,
-    task: TaskId,
     name: String,
 }
 
 pub struct Registry {
     pub tokens: Tokens,
     admin: TokenHash,
-    entries: RefCell<Vec<Entry>>,
+    tasks: DashMap<TaskId, Entry>,
     /// Tokens of tasks that will be made once the browser is there: kept in files, so clients know them already.
-    expected: RefCell<Vec<TokenHash>>,
+    expected: RwLock<Vec<TokenHash>>,
     phase: watch::Sender<Phase>,
 }
 
@@ -53,18 +50,19 @@ impl Registry {
     pub fn new(tokens: Tokens, admin: &Token) -> Registry {
         let admin = tokens.hash(admin);
         let phase = watch::Sender::new(Phase::Waiting("Tabwarden is starting; try again in a moment.".into()));
-        Registry { tokens, admin, entries: RefCell::default(), expected: RefCell::default(), phase }
+        Registry { tokens, admin, tasks: DashMap::new(), expected: RwLock::default(), phase }
     }
 
     /// Compares with every entry, found or not: the time says nothing about which one it was.
     pub fn holder(&self, presented: &str) -> Option<Holder> {
         let mut found = self.tokens.matches(presented, &self.admin).then_some(Holder::Admin);
-        if self.expected.borrow().iter().any(|hash| self.tokens.matches(presented, hash)) {
+        let expected = self.expected.read().unwrap_or_else(PoisonError::into_inner);
+        if expected.iter().any(|hash| self.tokens.matches(presented, hash)) {
             found = Some(Holder::Expected);
         }
-        for entry in self.entries.borrow().iter() {
+        for entry in self.tasks.iter() {
             if self.tokens.matches(presented, &entry.hash) {
-                found = Some(Holder::Task { id: entry.task, name: entry.name.clone() });
+                found = Some(Holder::Task { id: *entry.key(), name: entry.name.clone() });
             }
         }
         found
@@ -76,27 +74,25 @@ impl Registry {
     }
 
     pub fn expect(&self, hash: TokenHash) {
-        self.expected.borrow_mut().push(hash);
+        self.expected.write().unwrap_or_else(PoisonError::into_inner).push(hash);
     }
 
     /// All that were expected are there.
     pub fn expect_no_more(&self) {
-        self.expected.borrow_mut().clear();
+        self.expected.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub fn insert(&self, task: TaskId, name: String, hash: TokenHash) {
-        self.remove(task);
-        self.entries.borrow_mut().push(Entry { hash, task, name });
+        self.tasks.insert(task, Entry { hash, name });
     }
 
     pub fn remove(&self, task: TaskId) {
-        self.entries.borrow_mut().retain(|entry| entry.task != task);
+        self.tasks.remove(&task);
     }
 
     /// Replaces the token of the task with this name; `false` when there is none.
     pub fn rotate(&self, name: &str, hash: TokenHash) -> bool {
-        let mut entries = self.entries.borrow_mut();
-        let Some(entry) = entries.iter_mut().find(|entry| entry.name == name) else { return false };
+        let Some(mut entry) = self.tasks.iter_mut().find(|entry| entry.name == name) else { return false };
         entry.hash = hash;
         true
     }

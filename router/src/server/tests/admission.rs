@@ -125,8 +125,27 @@ fn without_a_token_there_is_nothing_and_with_a_wrong_one_no_entry() {
             "/t/../json".into(),
             format!("/t/{}/json/version", world.admin.reveal()),
             format!("/t/{}x/json", world.token.reveal()),
+            format!("/t/{wrong}"),
+            format!("/t/{wrong}/"),
+            format!("/t/{wrong}/healthz"),
+            format!("/t/%{:x}{}/json", world.token.reveal().as_bytes()[0], &world.token.reveal()[1..]),
         ] {
             assert_eq!(status(&world.get(&path).await), 401, "{path}");
+        }
+        for rest in [
+            "",
+            "/",
+            "/x",
+            "/healthz",
+            "/api/v1/tasks",
+            "/devtools/browser",
+            "/devtools/browser/",
+            "//json",
+            "/json/version/x",
+        ] {
+            let answer = world.get(&world.path(rest)).await;
+            assert_eq!(status(&answer), 404, "{rest}: {answer}");
+            assert!(body(&answer).starts_with("This task has nothing at this path"), "{answer}");
         }
         // Forwarded addresses prove nothing.
         let answer = world.raw("GET /json/version HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: localhost\r\n\r\n").await;

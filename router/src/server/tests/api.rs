@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::server::api::OPENAPI;
+use crate::server::api::{OPENAPI, table};
 
 async fn call(world: &World, method: &str, path: &str, body_text: &str) -> (u16, Value) {
     let request = format!(
@@ -102,6 +102,26 @@ fn every_route_of_the_document_answers_with_its_fields() {
 }
 
 #[test]
+fn every_route_stands_in_the_document_with_its_methods_and_no_others() {
+    with_world(settings(), |world| async move {
+        let document: Value = serde_json::from_str(OPENAPI).unwrap();
+        let documented: Vec<&str> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
+        let mut served = table().map(|(path, _)| path);
+        served.sort_unstable();
+        assert_eq!(served.as_slice(), documented);
+        for path in served {
+            for method in ["get", "post", "put", "patch", "delete", "options", "trace"] {
+                let real = path.replace("{name}", "none");
+                for real in [real.clone(), format!("{real}/")] {
+                    let (code, _) = call(&world, &method.to_uppercase(), &real, "").await;
+                    assert_eq!(code == 405, document["paths"][path][method].is_null(), "{method} {real}: {code}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
 fn a_new_task_is_told_where_it_is_and_the_token_opens_it() {
     with_world(settings(), |world| async move {
         let (code, task) = call(&world, "POST", "/tasks", r#"{"name":"two"}"#).await;
@@ -152,6 +172,8 @@ fn what_is_not_understood_is_refused_with_a_sentence() {
             ("POST", "/status", 405),
             ("GET", "/nothing", 404),
             ("GET", "/tasks/a/b/c", 404),
+            ("GET", "/tasks/%ff", 404),
+            ("DELETE", "/tasks/%ff", 204),
             ("GET", "", 404),
         ] {
             assert_eq!(call(&world, method, path, "").await.0, expected, "{method} {path}");

@@ -128,7 +128,7 @@ fn draining_closes_everybody_with_1001() {
         assert_eq!(world.driving.await.unwrap(), Outcome::Drained);
         drop(socket);
         world.handle.clients_gone(Duration::from_secs(5)).await;
-        assert!(world.handle.shared.open.borrow().is_empty());
+        assert!(world.handle.shared.open.is_empty());
     });
 }
 

@@ -67,6 +67,7 @@ impl Browser {
                 held_by: None,
                 attachers: VecDeque::new(),
                 navigating: false,
+                first_url: None,
                 secret: false,
                 closing: false,
                 extension: false,
@@ -164,7 +165,13 @@ impl Browser {
         loop {
             let Some(target) = self.targets.get_mut(id).filter(|target| target.held_by.is_none()) else { return };
             let kind = target.kind.name();
-            let Some(parent) = target.attachers.pop_front() else { return };
+            let Some(parent) = target.attachers.pop_front() else {
+                // It runs.
+                if let Some(url) = target.first_url.take() {
+                    self.first_document(id, &url);
+                }
+                return;
+            };
             let wait = match &parent {
                 None => self.root.auto_attach.then_some(true),
                 Some(parent) => self
@@ -256,19 +263,20 @@ impl Browser {
             self.truth.gone(frame);
         }
         self.truth.gone(id);
+        *self.ends.entry(id.clone()).or_default() += 1;
         if self.root.discover && told {
             self.event(None, "Target.targetDestroyed", json!({"targetId": &**id}));
         }
     }
 
-    /// The engine has let that page go: it and all below it are the person's.
-    pub fn released(&mut self, page: &Id) {
-        let below: Vec<Id> = self.targets.keys().filter(|id| self.page_of(id) == *page).cloned().collect();
-        for id in below {
-            self.truth.release(&id);
-            let frames = self.targets.get(&id).map(|target| target.frames.clone()).unwrap_or_default();
-            frames.iter().for_each(|frame| self.truth.release(frame));
+    /// The engine has let that page go: it and all below it are the person's. Gives their ids.
+    pub fn released(&mut self, page: &Id) -> Vec<Id> {
+        let mut below: Vec<Id> = self.targets.keys().filter(|id| self.page_of(id) == *page).cloned().collect();
+        for id in below.clone() {
+            below.extend(self.targets.get(&id).map(|target| target.frames.clone()).unwrap_or_default());
         }
+        below.iter().for_each(|id| self.truth.release(id));
+        below
     }
 
     pub fn dispose(&mut self, context: &Id) {

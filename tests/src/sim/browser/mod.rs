@@ -74,8 +74,10 @@ pub struct Target {
     pub held_by: Option<Id>,
     /// Who will attach (and perhaps hold) once the one before has let go. `None`: the root.
     pub attachers: VecDeque<Option<Id>>,
-    /// Where it is going.
+    /// A document is on its way.
     pub navigating: bool,
+    /// What a popup loads as soon as it runs.
+    pub first_url: Option<String>,
     /// Its document is one that its task's clients must not see: nothing from now on may reach them.
     pub secret: bool,
     pub closing: bool,
@@ -178,7 +180,11 @@ pub struct Browser {
     /// Nonces of commands that will never be answered while their session lives.
     pub stuck: BTreeSet<String>,
     pub downloads: Vec<Id>,
-    /// Whose commands in flight a test wants answered out of the ordinary: gates that fail, now and then.
+    /// How often each target has ended: a frame may leave its process and come back under the same id.
+    pub ends: HashMap<Id, usize>,
+    /// Tasks whose policy denies [`FORBIDDEN`].
+    pub denying: BTreeSet<TaskNo>,
+    /// Commands fail now and then that hardly ever fail: gates, contexts, tabs.
     pub faults: bool,
     count: u64,
     /// What the checker has to know and a frame does not say.
@@ -205,6 +211,8 @@ impl Browser {
             markers: HashMap::new(),
             stuck: BTreeSet::new(),
             downloads: Vec::new(),
+            ends: HashMap::new(),
+            denying: BTreeSet::new(),
             faults: true,
             count: 0,
             remarks: Vec::new(),
@@ -250,7 +258,8 @@ impl Browser {
     fn audience(&self, session: &Id) -> Option<Audience> {
         let session = self.sessions.get(session)?;
         let client = session.made_for?;
-        let secret = self.targets.get(&session.target).is_some_and(|target| target.secret || target.extension);
+        let secret = self.owner(&session.target) == Owner::Person
+            || self.targets.get(&session.target).is_some_and(|target| target.secret || target.extension);
         Some(if secret { Audience::Nobody } else { Audience::Client(client) })
     }
 

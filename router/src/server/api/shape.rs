@@ -1,0 +1,167 @@
+//! The JSON of the API: what a request may say, and how tasks and the server are described.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use super::is_task_name;
+use crate::engine::io::{BrowserOrigin, StatusInfo, TaskContext, TaskInfo};
+use crate::server::registry::Phase;
+use crate::server::{API_IDLE_TTL, Settings};
+
+/// Beyond a year the arithmetic of deadlines is nobody's need.
+const MAX_TTL_S: u64 = 366 * 24 * 3600;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskRequest {
+    pub name: Option<String>,
+    context: Option<Context>,
+    pub policy: Option<String>,
+    /// Absent: an hour. `null`: never.
+    #[serde(default, deserialize_with = "present")]
+    idle_ttl_s: Option<Option<u64>>,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    pub open: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Context {
+    Isolated,
+    Shared,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl TaskRequest {
+    /// An empty body asks for a task with nothing special. `Err` is the sentence for who asked.
+    pub fn parse(body: &[u8]) -> Result<TaskRequest, String> {
+        let body = if body.is_empty() { b"{}" } else { body };
+        let request: TaskRequest = serde_json::from_slice(body)
+            .map_err(|error| format!("The body is no description of a task ({error}); see /api/v1/openapi.json."))?;
+        match &request.name {
+            Some(name) if !is_task_name(name) => Err("A task's name begins with a letter or digit, holds only these, \
+                '-', '_' and '.', and has 64 characters at most; choose another."
+                .into()),
+            _ => Ok(request),
+        }
+    }
+
+    pub fn idle_ttl(&self) -> Result<Option<Duration>, String> {
+        match self.idle_ttl_s {
+            None => Ok(Some(API_IDLE_TTL)),
+            Some(None) => Ok(None),
+            Some(Some(seconds @ 1..=MAX_TTL_S)) => Ok(Some(Duration::from_secs(seconds))),
+            Some(Some(_)) => Err("idle_ttl_s is a number of seconds from 1 to a year; give null for a task that \
+                never expires."
+                .into()),
+        }
+    }
+
+    pub fn context(&self) -> TaskContext {
+        match self.context {
+            Some(Context::Shared) => TaskContext::Shared,
+            Some(Context::Isolated) | None => TaskContext::Isolated,
+        }
+    }
+}
+
+/// `counted`: what the engine says, if there is a browser.
+pub fn status(settings: &Settings, phase: &Phase, counted: Option<&StatusInfo>) -> Value {
+    let (state, note) = match phase {
+        Phase::Ready(_) => ("ready", None),
+        Phase::Waiting(why) => ("waiting", Some(why)),
+        Phase::Over(why) => ("ended", Some(why)),
+    };
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "state": state,
+        "note": note,
+        "browser": counted.map(|status| json!({
+            "product": status.product,
+            "user_agent": status.user_agent,
+            "protocol_version": status.protocol_version,
+            "origin": match status.origin { BrowserOrigin::Launched => "launched", BrowserOrigin::Attached => "attached" },
+            "no_sandbox": settings.no_sandbox,
+        })),
+        "tasks": counted.map_or(0, |status| status.tasks),
+        "max_tasks": settings.engine.max_tasks,
+        "clients": counted.map_or(0, |status| status.clients),
+        "pages": counted.map_or(0, |status| status.pages),
+    })
+}
+
+pub fn summary(task: &TaskInfo) -> Value {
+    json!({
+        "name": task.name,
+        "state": task.state,
+        "context": match task.context { TaskContext::Isolated => "isolated", TaskContext::Shared => "shared" },
+        "policy": task.policy,
+        "labels": task.labels,
+        "idle_ttl_s": task.idle_ttl.map(|ttl| ttl.as_secs()),
+        "expires_at": task.expires_at.map(timestamp),
+    })
+}
+
+pub fn details(task: &TaskInfo) -> Value {
+    let mut answer = summary(task);
+    answer["pages"] = task
+        .pages
+        .iter()
+        .map(|page| json!({"target_id": page.target_id, "url": page.url, "title": page.title, "opener": page.opener}))
+        .collect();
+    answer["clients"] = task
+        .clients
+        .iter()
+        .map(|client| json!({"user_agent": client.user_agent, "since": timestamp(client.since)}))
+        .collect();
+    answer["last_refusals"] = task.last_refusals.iter().map(String::as_str).collect();
+    answer
+}
+
+/// RFC 3339 in UTC, to the second. The engine's clock never jumps; the world's is asked here.
+fn timestamp(at: Instant) -> String {
+    let now = Instant::now();
+    let world = SystemTime::now();
+    let at = match at.checked_duration_since(now) {
+        Some(ahead) => world.checked_add(ahead),
+        None => world.checked_sub(now.duration_since(at)),
+    };
+    let seconds = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default().as_secs();
+    rfc3339(seconds)
+}
+
+/// Civil date of a day count, after Howard Hinnant's `civil_from_days`; years from 1970 on.
+fn rfc3339(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_civil() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(rfc3339(1_709_164_799), "2024-02-28T23:59:59Z");
+        assert_eq!(rfc3339(4_102_444_799), "2099-12-31T23:59:59Z");
+    }
+}
