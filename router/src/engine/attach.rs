@@ -184,7 +184,7 @@ impl Engine {
             if let Some(to) = call.reply {
                 self.refuse(to, &Refusal::target_gone());
             }
-            return;
+            return self.recheck_waiters();
         };
         let shown = self.draw_session();
         self.open_session(session, call, shown, page, None);
@@ -258,6 +258,9 @@ impl Engine {
             return;
         }
         self.change(Change::ChildAttached { target: id, page, kind });
+        if self.ledger.page_of(id).is_none() {
+            return; // Its page is nobody's any more.
+        }
         let target = self.targets.entry(id).or_insert_with(|| Target::new(info.clone()));
         let first = target.stage != Stage::Shown;
         target.stage = Stage::Shown;
@@ -369,6 +372,8 @@ impl Engine {
             Purpose::Refresh(Listing::Targets { to, .. } | Listing::Info { to, .. }) => {
                 self.refuse(to, &Refusal::browser_lost());
             }
+            // Nothing more can be taken away from a browser that is gone.
+            Purpose::EndTask(task) => self.end_step_done(task),
             // What we know is the best answer that there is.
             Purpose::Refresh(Listing::Tasks(request)) => self.list_tasks(request),
             Purpose::Refresh(Listing::Task { request, task }) => self.show_task(request, task),

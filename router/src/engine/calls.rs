@@ -1,7 +1,8 @@
-//! Commands in flight to the browser. Ids to the browser stay in int32 for ever: they are slots of a slab, used again in
-//! the order in which they were freed, so that an answer that comes late cannot meet a young call.
+//! Commands in flight to the browser. Ids to the browser stay in int32 for ever, and none is used again while an answer to
+//! the call that had it could still come.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use ownership::id::{ClientId, ClientSessionId, ContextId, SessionId, TargetId, TaskId};
 
@@ -76,13 +77,13 @@ pub enum Purpose {
     /// A page that Tabwarden opens for a task: the first blank one, or one that the API asked for.
     OpenPage {
         task: TaskId,
-        url: String,
+        context: Option<ContextId>,
     },
     /// A page that a client creates.
     CreatePage {
         to: ReplyTo,
         task: TaskId,
-        url: String,
+        context: Option<ContextId>,
     },
     /// A child that its client may not have has been resumed, and can be detached.
     LetGo {
@@ -110,40 +111,37 @@ pub struct Call {
     pub purpose: Purpose,
 }
 
+/// Ids count up and begin anew after 2^31, past those that are still in flight: of a session that has ended there can be
+/// late answers to any number of commands, they come without the session's id, and must not meet a younger call.
 #[derive(Default, Debug)]
 pub struct Calls {
-    slots: Vec<Option<Call>>,
-    free: VecDeque<usize>,
+    in_flight: BTreeMap<i32, Call>,
+    last: i32,
 }
-
-/// Slots are not used again before this many others are free, so that a late answer finds an empty slot.
-const QUARANTINE: usize = 64;
 
 impl Calls {
     /// `None` only when 2^31 commands are in flight.
     pub fn open(&mut self, call: Call) -> Option<i32> {
-        let slot = match self.free.len() > QUARANTINE {
-            true => self.free.pop_front()?,
-            false => {
-                self.slots.push(None);
-                self.slots.len() - 1
+        if self.in_flight.len() >= i32::MAX as usize {
+            return None;
+        }
+        loop {
+            self.last = if self.last == i32::MAX { 1 } else { self.last + 1 };
+            if let Entry::Vacant(entry) = self.in_flight.entry(self.last) {
+                entry.insert(call);
+                return Some(self.last);
             }
-        };
-        self.slots[slot] = Some(call);
-        i32::try_from(slot + 1).ok()
+        }
     }
 
     /// The call with that id, if its answer came from the session that it was sent to.
     pub fn close(&mut self, id: i32, session: Option<SessionId>) -> Option<Call> {
-        let slot = usize::try_from(id).ok()?.checked_sub(1)?;
-        let entry = self.slots.get_mut(slot)?;
+        let Entry::Occupied(entry) = self.in_flight.entry(id) else { return None };
         // Chromium answers for a dead session without its id.
-        if session.is_some() && entry.as_ref()?.session != session {
+        if session.is_some() && entry.get().session != session {
             return None;
         }
-        let call = entry.take()?;
-        self.free.push_back(slot);
-        Some(call)
+        Some(entry.remove())
     }
 
     /// Everything in flight on a session that is gone: Chromium will never answer these.
@@ -155,21 +153,13 @@ impl Calls {
         self.drain(|_| true)
     }
 
-    fn drain(&mut self, mut matching: impl FnMut(&Call) -> bool) -> Vec<Purpose> {
-        let mut drained = Vec::new();
-        for (slot, entry) in self.slots.iter_mut().enumerate() {
-            if entry.as_ref().is_some_and(&mut matching)
-                && let Some(call) = entry.take()
-            {
-                self.free.push_back(slot);
-                drained.push(call.purpose);
-            }
-        }
-        drained
+    fn drain(&mut self, matching: impl Fn(&Call) -> bool) -> Vec<Purpose> {
+        let ids: Vec<i32> = self.in_flight.iter().filter(|(_, call)| matching(call)).map(|(id, _)| *id).collect();
+        ids.iter().filter_map(|id| self.in_flight.remove(id)).map(|call| call.purpose).collect()
     }
 
     pub fn purposes(&self) -> impl Iterator<Item = &Purpose> {
-        self.slots.iter().flatten().map(|call| &call.purpose)
+        self.in_flight.values().map(|call| &call.purpose)
     }
 
     /// In the order in which they were sent; only for the few root calls for which order matters.
@@ -211,17 +201,21 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_used_again_but_not_at_once() {
+    fn late_answers_of_a_dead_session_meet_no_younger_call() {
         let mut calls = Calls::default();
-        let mut largest = 0;
+        let session = SessionId::new("A");
+        let dead: Vec<i32> = (0..1000).map(|_| calls.open(call(session)).unwrap()).collect();
+        assert_eq!(calls.drain_session(session.unwrap()).len(), dead.len());
+        (0..1000).for_each(|_| assert!(!dead.contains(&calls.open(call(None)).unwrap())));
+        assert!(dead.iter().all(|id| calls.close(*id, None).is_none()));
+    }
+
+    #[test]
+    fn ids_stay_int32_and_pass_over_those_in_flight() {
+        let mut calls = Calls::default();
         let first = calls.open(call(None)).unwrap();
-        calls.close(first, None);
-        assert_ne!(calls.open(call(None)).unwrap(), first);
-        for _ in 0..10_000 {
-            let id = calls.open(call(None)).unwrap();
-            largest = largest.max(id);
-            calls.close(id, None);
-        }
-        assert!(largest < 200, "{largest}");
+        calls.last = i32::MAX - 1;
+        assert_eq!(calls.open(call(None)), Some(i32::MAX));
+        assert_eq!(calls.open(call(None)), Some(first + 1), "the first is still in flight");
     }
 }

@@ -2,7 +2,7 @@
 //! client's gets the answer that a thing which never existed would get.
 
 use ownership::Relation;
-use ownership::id::{ClientId, ClientSessionId, ContextId, DownloadId, FrameId, SessionId, TargetId, WindowId};
+use ownership::id::{ClientId, ClientSessionId, ContextId, DownloadId, FrameId, SessionId, TargetId, TaskId, WindowId};
 use policy::methods::{ParamKind, Row};
 use serde_json::Value;
 
@@ -182,11 +182,21 @@ impl Engine {
             .filter(move |other| Some(other.client) == client)
     }
 
+    /// A browser context of the person's: the profile, or one that a target was seen in.
+    fn is_strangers_context(&self, task: TaskId, id: &str) -> bool {
+        let Some(context) = ContextId::new(id) else { return false };
+        let known = Some(context) == self.browser.default_context
+            || self.targets.values().any(|target| target.info.context == Some(context));
+        known && self.ledger.owner_of_context(context) != Some(task) && self.context_of_task(task) != Some(context)
+    }
+
     /// Whatever else a command carries: the id of something foreign does not leave this process for this client, wherever in
     /// a string it stands. Behind the table, so that a parameter which a newer Chromium adds is no way around it.
     pub(super) fn refuse_foreign_ids(&self, client: ClientId, raw: &str) -> Result<(), Refusal> {
         let Some(task) = self.task_of(client) else { return Ok(()) };
-        let foreign = |text: &str| names_any(text, |id| self.ledger.names_foreign(task, id));
+        let foreign = |text: &str| {
+            names_any(text, |id| self.ledger.names_foreign(task, id) || self.is_strangers_context(task, id))
+        };
         if foreign(raw) {
             return Err(Refusal::unknown_target());
         }

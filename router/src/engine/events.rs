@@ -1,7 +1,7 @@
 //! Events on clients' sessions: delivered, filtered or dropped as the table says. What has no row is dropped and said once.
 
-use ownership::Change;
-use ownership::id::{DownloadId, FrameId, SessionId};
+use ownership::id::{DownloadId, FrameId, SessionId, TargetId};
+use ownership::{Change, TargetKind};
 use policy::methods::{self, Delivery, EventRow, ParamKind};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -137,7 +137,11 @@ impl Engine {
                 self.session_gone(child);
             }
         }
-        self.child_gone(params);
+        // A frame has a guard, whose own event says when it is gone: this client may only have let go of it.
+        let target = params["targetId"].as_str().and_then(TargetId::new);
+        if target.and_then(|target| self.ledger.kind(target)) == Some(TargetKind::Worker) {
+            self.child_gone(params);
+        }
     }
 
     fn client_child_changed(&mut self, session: SessionId, params: &Value, raw: &str) {

@@ -140,7 +140,9 @@ impl Engine {
         match self.sessions.get(&session) {
             Some(Session::Guard { page }) => {
                 let page = *page;
-                self.guard_event(page, method, &value(params));
+                if super::gate::is_guard_event(method) {
+                    self.guard_event(page, method, &value(params));
+                }
             }
             Some(Session::Client(_)) => self.client_session_event(session, method, params),
             // A session between its event and its response, or one that has ended: nobody's.

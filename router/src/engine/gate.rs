@@ -65,6 +65,13 @@ fn always_holdable(url: &str) -> bool {
         || url == "about:srcdoc"
 }
 
+/// What the guard's sessions are for. The rest of what comes on them is not even parsed.
+pub(super) fn is_guard_event(method: &str) -> bool {
+    method.starts_with("Page.frame")
+        || method.starts_with("Target.")
+        || matches!(method, "Page.navigatedWithinDocument" | "ServiceWorker.workerRegistrationUpdated")
+}
+
 impl Engine {
     // --- judging ------------------------------------------------------------------------------------------------
 
@@ -150,10 +157,11 @@ impl Engine {
     fn frame_requested_navigation(&mut self, page: TargetId, params: &Value) {
         let (Some(url), Some(disposition)) = (params["url"].as_str(), params["disposition"].as_str()) else { return };
         match disposition {
+            // Told on the session of the frame that asks, with the frame that is to go: an opener moves its popup, a frame its
+            // page (measured).
             "currentTab" => {
-                if self.is_main_frame(page, params)
-                    && let Some(target) = self.targets.get_mut(&page)
-                {
+                let going = params["frameId"].as_str().and_then(TargetId::new);
+                if let Some(target) = going.and_then(|page| self.targets.get_mut(&page)) {
                     target.cause = Some(target.cause.unwrap_or(Cause::Page));
                 }
             }
@@ -203,14 +211,18 @@ impl Engine {
             Load::External => None,
             _ => self.forbids(task, Verb::Navigate, url, cause),
         };
-        let navigation = Navigation { url: url.to_owned(), cause, denied: denied.is_some() };
+        // `history.back()` and the person's button are one and the same to every observer. A load is failed then whoever
+        // asked: were it let through, a page could be refused an address with a secret in it, and go back to it.
+        let in_history = params["navigationType"].as_str().is_some_and(|kind| kind.starts_with("history"));
+        let by_person = cause.is_none() && !in_history;
+        let navigation = Navigation { cause, by_person };
         if let Some(target) = self.targets.get_mut(&page) {
             target.navigation = Some(navigation);
         }
         let Some(decision) = denied else { return };
         let why = match load_of(url) {
             Load::Local => "it commits without a request that could be failed",
-            _ if cause.is_none() => "the person went there",
+            _ if by_person => "the person went there",
             _ if self.has_service_worker(page, url) => {
                 "its service worker may answer it, without a request that could be failed"
             }
@@ -221,6 +233,9 @@ impl Engine {
 
     /// Whether a service worker's scope covers that URL: it may answer for the document, and `Fetch` does not see that.
     fn has_service_worker(&self, page: TargetId, url: &str) -> bool {
+        if self.targets.get(&page).is_some_and(|target| target.bypasses_workers) {
+            return false;
+        }
         let context = self.ledger.context_of(page);
         let scopes = context.and_then(|context| self.worker_scopes.get(&context));
         scopes.is_some_and(|scopes| scopes.values().any(|scope| url.starts_with(scope)))
@@ -237,6 +252,25 @@ impl Engine {
                 _ => scopes.insert(id.to_owned(), scope.to_owned()),
             };
         }
+        self.bypass_forbidden_workers(page);
+    }
+
+    /// Where a worker of a forbidden site could answer for a document, the page goes past workers, so that `Fetch` sees the
+    /// load and can fail it. (It needs the guard's Network domain, and stays off where nobody has such a worker: pages that
+    /// bypass their own workers are not quite themselves.)
+    fn bypass_forbidden_workers(&mut self, page: TargetId) {
+        let Some((task, context)) = self.ledger.owner(page).zip(self.ledger.context_of(page)) else { return };
+        let Some(scopes) = self.worker_scopes.get(&context) else { return };
+        let forbidden =
+            scopes.values().any(|scope| self.forbids(task, Verb::Navigate, scope, Some(Cause::Page)).is_some());
+        let Some(target) = self.targets.get_mut(&page).filter(|target| forbidden && !target.bypasses_workers) else {
+            return;
+        };
+        target.bypasses_workers = true;
+        let guard = target.guard;
+        let no_bodies = json!({"maxTotalBufferSize": 0, "maxResourceBufferSize": 0});
+        self.own(guard, "Network.enable", &no_bodies, Purpose::Nothing);
+        self.own(guard, "Network.setBypassServiceWorker", &json!({"bypass": true}), Purpose::Nothing);
     }
 
     fn child_frame_started_navigating(&mut self, task: TaskId, page: TargetId, params: &Value, url: &str) {
@@ -248,6 +282,7 @@ impl Engine {
             return;
         }
         self.hidden_frames.insert(frame);
+        self.change(Change::FrameAttached { frame, page }); // Known, so that it is forgotten with its page.
         let Some(id) = TargetId::new(frame.as_str()) else { return };
         let sessions = self.targets.get(&id).map(|target| target.sessions.clone()).unwrap_or_default();
         for session in sessions {
@@ -350,7 +385,7 @@ impl Engine {
             && self
                 .targets
                 .get(&page)
-                .is_some_and(|target| target.navigation.as_ref().is_some_and(|navigation| navigation.cause.is_none()));
+                .is_some_and(|target| target.navigation.as_ref().is_some_and(|navigation| navigation.by_person));
         let sentence = decision.sentence(&describe_navigation(url));
         if by_person {
             // The person followed a redirect to where the task may not be: theirs to see, ours to leave.
@@ -359,9 +394,6 @@ impl Engine {
         }
         let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
         self.own(None, "Fetch.failRequest", &params, Purpose::Nothing);
-        if let Some(navigation) = self.targets.get_mut(&page).and_then(|target| target.navigation.as_mut()) {
-            navigation.denied = false; // Vetoed: nothing more to fear from it.
-        }
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message: sentence });
     }
 

@@ -53,7 +53,9 @@ impl Engine {
         if has_page {
             return self.let_clients_in(id);
         }
-        if !task.opening {
+        // A task whose clients have closed its last page gets no other one; only who comes finds one.
+        let awaited = self.clients.values().any(|client| client.task == id && client.queue.is_some());
+        if awaited && !task.opening {
             self.open_page(id, "about:blank".to_owned());
         }
     }

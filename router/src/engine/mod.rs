@@ -132,6 +132,21 @@ impl Engine {
         self.hold_deadlines().chain(self.task_deadlines()).min()
     }
 
+    /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
+    #[doc(hidden)]
+    pub fn footprint(&self) -> [(&'static str, usize); 8] {
+        [
+            ("tasks", self.tasks.len()),
+            ("clients", self.clients.len()),
+            ("sessions", self.sessions.len()),
+            ("calls", self.calls.purposes().count()),
+            ("targets", self.targets.len()),
+            ("undecided", self.undecided.len()),
+            ("hidden frames", self.hidden_frames.len()),
+            ("contexts with workers", self.worker_scopes.len()),
+        ]
+    }
+
     fn tick(&mut self) {
         self.resume_overdue_holds();
         self.expire_tasks();

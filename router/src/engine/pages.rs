@@ -77,6 +77,10 @@ impl Engine {
 
     pub(super) fn target_destroyed(&mut self, id: TargetId) {
         self.drop_target(id);
+        // Whether or not it is still anybody's: a task can be over before its pages are.
+        self.forget_guards(id);
+        self.forget_hidden_frames(id);
+        self.forget_children(id);
         self.change(Change::Gone { target: id });
         self.targets.remove(&id);
         self.undecided.retain(|undecided| undecided.target != id);
@@ -92,9 +96,6 @@ impl Engine {
         }
         if self.targets.get(&id).is_some_and(|target| target.stage == Stage::Shown) {
             self.tell_destroyed(task, id);
-        }
-        if let Some(guard) = self.targets.get_mut(&id).and_then(|target| target.guard.take()) {
-            self.sessions.remove(&guard);
         }
     }
 
@@ -116,8 +117,10 @@ impl Engine {
         }
     }
 
-    /// Somebody else's: resumed and let go at once, before any other work. Detaching alone resumes it (measured).
+    /// Somebody else's: resumed and let go at once, before any other work.
     fn let_go(&mut self, session: SessionId) {
+        // Detaching alone leaves a popup held, and its opener blocked (measured).
+        self.own_first(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}));
         self.own_first(None, "Target.detachFromTarget", &json!({"sessionId": session.as_str()}));
     }
 
@@ -136,7 +139,8 @@ impl Engine {
     }
 
     fn whose_page(&self, info: &TargetInfo, context_owner: Option<TaskId>) -> Whose {
-        if let Some((task, lineage)) = self.targets.get(&info.id).and_then(|target| target.claim) {
+        let claim = self.targets.get(&info.id).and_then(|target| target.claim);
+        if let Some((task, lineage)) = claim.filter(|(task, _)| self.is_living(*task)) {
             return Whose::Task(task, lineage);
         }
         if let Some(opener) = info.opener {
@@ -150,9 +154,7 @@ impl Engine {
             return Whose::Task(task, Lineage::InContext);
         }
         let being_made = self.calls.purposes().any(|purpose| match purpose {
-            Purpose::CreatePage { url, .. } | Purpose::OpenPage { url, .. } => {
-                info.url == *url || info.url.is_empty() || info.url == "about:blank"
-            }
+            Purpose::CreatePage { context, .. } | Purpose::OpenPage { context, .. } => *context == info.context,
             _ => false,
         });
         if being_made { Whose::NotYet } else { Whose::Nobody }
@@ -165,6 +167,12 @@ impl Engine {
     /// The response to a `createTarget` has come: now it is known whose that page is.
     pub(super) fn page_created(&mut self, task: TaskId, created: Option<TargetId>) {
         if let Some(id) = created
+            && !self.is_living(task)
+        {
+            // Its task has ended meanwhile, and what a task made goes with it, together with the session that holds it.
+            self.undecided.retain(|undecided| undecided.target != id);
+            self.own(None, "Target.closeTarget", &json!({"targetId": id.as_str()}), Purpose::Nothing);
+        } else if let Some(id) = created
             && let Some(target) = self.targets.get_mut(&id)
             && target.guard.is_none()
         {
@@ -328,14 +336,15 @@ impl Engine {
             self.own_first(None, "Target.detachFromTarget", &json!({"sessionId": session.as_str()}));
             self.session_gone(session);
         }
+        self.forget_hidden_frames(id);
         if let Some(guard) = guard {
-            // Detaching resumes a held page; what `Fetch` holds on the root goes on for the person.
-            self.own_first(None, "Target.detachFromTarget", &json!({"sessionId": guard.as_str()}));
+            self.let_go(guard);
             self.guard_gone(guard);
         }
         for request in hold.into_iter().flat_map(|hold| hold.paused_documents).chain(delayed) {
             self.own(None, "Fetch.continueRequest", &json!({"requestId": request}), Purpose::Nothing);
         }
+        self.forget_children(id);
         self.change(Change::Released { target: id });
         if was_shown {
             self.tell_destroyed(task, id);
@@ -346,12 +355,35 @@ impl Engine {
         self.recheck_waiters();
     }
 
-    /// The guard and the guards below it are no more.
+    /// The guard is no more, and the guards below it if it was the page's own. What they were asked is never answered.
     pub(super) fn guard_gone(&mut self, guard: SessionId) {
         let Some(Session::Guard { page }) = self.sessions.remove(&guard) else { return };
+        self.calls.drain_session(guard);
         if self.targets.get(&page).is_none_or(|target| target.guard.is_none()) {
-            self.sessions.retain(|_, session| !matches!(session, Session::Guard { page: other } if *other == page));
+            self.forget_guards(page);
         }
+    }
+
+    /// A page that closes need not tell of the sessions below its own.
+    fn forget_guards(&mut self, page: TargetId) {
+        let of_page = |session: &Session| matches!(session, Session::Guard { page: other } if *other == page);
+        let guards: Vec<SessionId> =
+            self.sessions.iter().filter(|(_, session)| of_page(session)).map(|(id, _)| *id).collect();
+        for guard in guards {
+            self.sessions.remove(&guard);
+            self.calls.drain_session(guard);
+        }
+    }
+
+    /// Of workers the root tells nothing, so nobody else would say that they are gone.
+    pub(super) fn forget_children(&mut self, page: TargetId) {
+        let ledger = &self.ledger;
+        self.targets.retain(|id, _| *id == page || ledger.page_of(*id) != Some(page));
+    }
+
+    fn forget_hidden_frames(&mut self, page: TargetId) {
+        let ledger = &self.ledger;
+        self.hidden_frames.retain(|frame| ledger.page_of_frame(*frame).is_some_and(|other| other != page));
     }
 
     pub(super) fn context_of_task(&self, task: TaskId) -> Option<ContextId> {

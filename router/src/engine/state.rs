@@ -163,10 +163,9 @@ pub enum Cause {
 /// Where a top document is going.
 #[derive(Clone, Debug)]
 pub struct Navigation {
-    pub url: String,
     pub cause: Option<Cause>,
-    /// The policy does not let the task hold it; `Fetch` has to fail it.
-    pub denied: bool,
+    /// Nobody of the task's has asked for it.
+    pub by_person: bool,
 }
 
 pub struct Target {
@@ -187,6 +186,8 @@ pub struct Target {
     pub navigation: Option<Navigation>,
     /// The first document that was asked for has committed.
     pub committed: bool,
+    /// Its loads go past service workers.
+    pub bypasses_workers: bool,
 }
 
 impl Target {
@@ -203,6 +204,7 @@ impl Target {
             cause: None,
             navigation: None,
             committed: false,
+            bypasses_workers: false,
         }
     }
 }

@@ -104,6 +104,9 @@ impl Engine {
             return; // Ended meanwhile: `end_task` waits for us, so this does not happen.
         };
         let Some(context) = context else {
+            if task.state == TaskState::Ending {
+                return self.end_step_done(id);
+            }
             let request = task.waiting_new.take();
             let why = match outcome {
                 Outcome::Error(error) => error.get().to_owned(),
@@ -147,10 +150,11 @@ impl Engine {
         params.insert("url".into(), json!(url));
         params.insert("newWindow".into(), json!(true));
         params.insert("background".into(), json!(true));
-        if let Some(context) = task.context {
+        let context = task.context;
+        if let Some(context) = context {
             params.insert("browserContextId".into(), json!(context.as_str()));
         }
-        self.own(None, "Target.createTarget", &Value::Object(params), Purpose::OpenPage { task: id, url });
+        self.own(None, "Target.createTarget", &Value::Object(params), Purpose::OpenPage { task: id, context });
     }
 
     pub(super) fn open_page_answered(&mut self, id: TaskId, outcome: Outcome<'_>) {
@@ -216,7 +220,7 @@ impl Engine {
         let never_told = task.waiting_new.take();
         task.state = TaskState::Ending;
         // One step for this function itself, so that answers which come at once do not end the task under our feet.
-        task.ending_steps = 1 + usize::from(was_starting);
+        task.ending_steps = 1 + usize::from(was_starting && !self.browser.lost);
         let name = task.name.clone();
         let message = "the task was ended before it was ready".to_owned();
         self.admin_reply(never_told, Err(AdminError { kind: AdminErrorKind::Conflict, message }));
@@ -271,6 +275,9 @@ impl Engine {
         let requests = std::mem::take(&mut task.ending_requests);
         let name = task.name.clone();
         self.tasks.remove(&id);
+        for page in self.page_ids(id) {
+            self.forget_children(page);
+        }
         self.change(Change::TaskEnded { task: id });
         self.outputs.push_back(Output::TaskEnded { task: id, name });
         for request in requests {
@@ -282,7 +289,6 @@ impl Engine {
     }
 
     pub(super) fn drain(&mut self) {
-        self.browser.draining = true;
         let tasks: Vec<TaskId> = self.tasks.keys().copied().collect();
         // A launched browser goes as a whole; in the person's own, what the tasks made is taken away.
         if self.launched() || self.browser.lost {
@@ -300,6 +306,7 @@ impl Engine {
             self.outputs.push_back(Output::Drained);
             return;
         }
+        self.browser.draining = true;
         for task in tasks {
             self.end_task(task, false, None, CloseCode::Shutdown);
         }

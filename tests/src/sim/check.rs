@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::browser::{Audience, Browser, PRIVATE};
+use super::browser::{Audience, Browser, PRIVATE, TargetKind};
 use super::client::{Client, Sent};
 use super::truth::{ClientNo, Id, Kind, Owner, TaskNo, Thing, tokens};
 
@@ -127,7 +127,8 @@ impl Checker {
             return broken(Rule::RightResponse, format!("a response without its session: {frame} for {}", sent.text));
         }
         let knew = |session: &str| client.sessions.contains_key(session) || client.dead.iter().any(|dead| dead == session);
-        if lost && sent.method != "malformed" && sent.session.as_deref().is_none_or(|session| client.sessions.contains_key(session)) {
+        let detaches = sent.method == "Target.detachFromTarget"; // The session is none that it names.
+        if lost && !detaches && sent.session.as_deref().is_none_or(|session| client.sessions.contains_key(session)) {
             return broken(Rule::RightResponse, format!("a living session is said to be none: {frame} for {}", sent.text));
         }
         if session.is_some_and(|session| !knew(session)) {
@@ -152,11 +153,10 @@ impl Checker {
             let own = Owner::Task(who.task);
             let fine = match thing.kind {
                 Kind::Session => thing.made_for == Some(client.no),
+                _ if said_itself(frame, sent, token) => true,
                 _ if is_profile(browser, token) => who.shared,
                 _ => {
-                    thing.owner == own
-                        || (thing.former == Some(own) && (tells_end || self.released.contains(token)))
-                        || said_itself(frame, sent, token)
+                    thing.owner == own || (thing.former == Some(own) && (tells_end || self.released.contains(token)))
                 }
             };
             if !fine {
@@ -216,8 +216,10 @@ impl Checker {
             }
             "Target.targetDestroyed" => {
                 let target = params["targetId"].as_str().unwrap_or_default();
+                // Of a worker only its sessions tell: without one it is as good as gone.
+                let frame_or_page = browser.targets.get(target).is_some_and(|target| target.kind != TargetKind::Worker);
                 let released = browser.truth.get(target).is_some_and(|thing| thing.former.is_some());
-                if browser.targets.contains_key(target) && !browser.ends.contains_key(target) && !released {
+                if frame_or_page && !browser.ends.contains_key(target) && !released {
                     return broken(Rule::ToldTruth, format!("a target that lives is said to be gone: {frame}"));
                 }
             }
@@ -269,7 +271,10 @@ impl Checker {
         // A session that is gone, or will be when this arrives, reaches nothing.
         let doomed = browser.truth.get(session).is_none_or(|thing| thing.doomed);
         let Some(known) = browser.sessions.get(session).filter(|_| !doomed) else { return Ok(()) };
-        if browser.owner(&known.target) == Owner::Person {
+        // What waits for a session of ours is let go by running it; only then can it be detached.
+        let worker = browser.targets.get(&known.target).is_some_and(|target| target.kind == TargetKind::ServiceWorker);
+        let lets_go = worker && who.is_none() && text.contains("Runtime.runIfWaitingForDebugger");
+        if browser.owner(&known.target) == Owner::Person && !lets_go {
             return broken(Rule::ForeignUntouched, format!("for {}: {text}", behalf(who)));
         }
         match who {

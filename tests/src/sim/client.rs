@@ -27,13 +27,14 @@ impl Sent {
 /// A session that the client was told of.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    pub target: Option<Id>,
     pub kind: String,
     /// The session on which it appeared.
     pub scope: Option<String>,
     /// The upstream session whose events come here; learned from the first.
     pub bound: Option<Id>,
     pub waiting: bool,
+    /// The client has done what clients do with a new session.
+    pub set_up: bool,
 }
 
 impl Known {
@@ -73,6 +74,12 @@ impl Client {
         }
     }
 
+    /// A session that it has not set up or not let run yet.
+    pub fn next_to_run(&self) -> Option<String> {
+        let (id, _) = self.sessions.iter().find(|(_, known)| known.waiting || !known.set_up)?;
+        Some(id.clone())
+    }
+
     /// Remembers the ids in a frame, to use them later.
     pub fn learn(&mut self, truth: &Truth, text: &str) {
         for token in tokens(text) {
@@ -89,11 +96,11 @@ impl Client {
         let Some(session) = params["sessionId"].as_str() else { return };
         let info = &params["targetInfo"];
         let known = Known {
-            target: info["targetId"].as_str().map(Id::from),
             kind: info["type"].as_str().unwrap_or_default().to_owned(),
             scope: scope.map(str::to_owned),
             bound: None,
             waiting: params["waitingForDebugger"] == Value::Bool(true),
+            set_up: false,
         };
         self.sessions.insert(session.to_owned(), known);
     }

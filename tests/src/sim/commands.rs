@@ -5,17 +5,11 @@ use policy::methods::{self, ParamKind};
 use serde_json::{Map, Value, json};
 
 use super::browser::FORBIDDEN;
-use super::client::{Client, Sent};
+use super::client::{Client, Known, Sent};
 use super::rng::Rng;
 use super::truth::{Kind, Truth};
 
-/// A frame, and what is expected of it: the response to a command, or the error that a malformed one gets.
-pub enum Frame {
-    Command(Sent),
-    /// The id with which it is answered, where Chromium could read it.
-    Malformed(String, Option<i64>),
-}
-
+/// Makes frames, and notes with the client what is expected of each: a response, or the error that a malformed one gets.
 pub struct Generator<'a> {
     pub rng: &'a mut Rng,
     pub client: &'a mut Client,
@@ -65,8 +59,12 @@ const ASKS: [(usize, Ask); 16] = [
 ];
 
 impl Generator<'_> {
-    pub fn frames(&mut self) -> Vec<Frame> {
-        let ask = self.rng.weighted(&ASKS);
+    pub fn frames(&mut self) -> Vec<String> {
+        let ask = match self.rng.weighted(&ASKS) {
+            // Without a session the next thing is to get one.
+            Ask::Page | Ask::Burst | Ask::Window | Ask::AutoAttach if !self.has_page() => Ask::Attach,
+            ask => ask,
+        };
         match ask {
             Ask::Malformed => vec![self.malformed()],
             Ask::Burst => {
@@ -79,12 +77,61 @@ impl Generator<'_> {
         }
     }
 
-    /// The client lets run what waits for it.
-    pub fn run(&mut self, session: &str) -> Frame {
-        self.command("Runtime.runIfWaitingForDebugger", json!({}), Some(session))
+    /// What clients do when they have connected.
+    pub fn connect(&mut self) -> Vec<String> {
+        let mut frames = vec![self.command("Browser.getVersion", json!({}), None)];
+        if self.rng.chance(60) {
+            frames.push(self.command("Target.setDiscoverTargets", json!({"discover": true, "filter": [{}]}), None));
+        }
+        let wait = self.rng.chance(85);
+        let params = json!({"autoAttach": true, "waitForDebuggerOnStart": wait, "flatten": true});
+        frames.push(self.command("Target.setAutoAttach", params, None));
+        frames
     }
 
-    fn one(&mut self, ask: Ask) -> Frame {
+    /// What clients do with a new session: set it up, then let run what waits for them.
+    pub fn run(&mut self, session: &str) -> Vec<String> {
+        let mut frames = Vec::new();
+        if self.client.sessions.get(session).is_some_and(Known::is_browser) {
+            return self.beside_the_root(session);
+        }
+        let fresh = self.client.sessions.get_mut(session).is_some_and(|known| !std::mem::replace(&mut known.set_up, true));
+        if fresh && self.rng.chance(85) {
+            let wait = self.rng.chance(80);
+            let children = json!({"autoAttach": true, "waitForDebuggerOnStart": wait, "flatten": true});
+            frames.push(self.command("Page.enable", json!({}), Some(session)));
+            frames.push(self.command("Runtime.enable", json!({}), Some(session)));
+            frames.push(self.command("Target.setAutoAttach", children, Some(session)));
+            if self.rng.chance(30) {
+                let script = json!({"source": "1"});
+                frames.push(self.command("Page.addScriptToEvaluateOnNewDocument", script, Some(session)));
+            }
+        }
+        let waiting =
+            self.client.sessions.get_mut(session).is_some_and(|known| std::mem::replace(&mut known.waiting, false));
+        if waiting || self.rng.chance(50) {
+            frames.push(self.command("Runtime.runIfWaitingForDebugger", json!({}), Some(session)));
+        }
+        frames
+    }
+
+    /// A browser session sees targets of its own accord, until it ends: at once, now and then.
+    fn beside_the_root(&mut self, session: &str) -> Vec<String> {
+        if let Some(known) = self.client.sessions.get_mut(session) {
+            known.set_up = true;
+        }
+        let mut frames = Vec::new();
+        if self.rng.chance(50) {
+            let params = json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true});
+            frames.push(self.command("Target.setAutoAttach", params, Some(session)));
+        }
+        if self.rng.chance(20) {
+            frames.push(self.command("Target.detachFromTarget", json!({"sessionId": session}), None));
+        }
+        frames
+    }
+
+    fn one(&mut self, ask: Ask) -> String {
         let scope = self.scope();
         let scope = scope.as_deref();
         match ask {
@@ -164,7 +211,7 @@ impl Generator<'_> {
         }
     }
 
-    fn page_command(&mut self) -> Frame {
+    fn page_command(&mut self) -> String {
         let session = self.session(&["page", "iframe", "worker", "service_worker"]);
         let (method, params) = match self.rng.below(14) {
             0 | 1 => ("Page.enable", json!({})),
@@ -188,7 +235,7 @@ impl Generator<'_> {
     }
 
     /// Any row of the table with somebody's ids in every place that can hold one, and one more where none belongs.
-    fn any_method(&mut self) -> Frame {
+    fn any_method(&mut self) -> String {
         let mut names: Vec<&'static str> = methods::all().map(|row| row.method).collect();
         names.sort_unstable();
         let Some(row) = self.rng.pick(&names).and_then(|name| methods::method(name)) else { return self.page_command() };
@@ -218,7 +265,7 @@ impl Generator<'_> {
         self.command(row.method, params, session.as_deref())
     }
 
-    fn malformed(&mut self) -> Frame {
+    fn malformed(&mut self) -> String {
         let id = self.next_id(None);
         let (text, id) = match self.rng.below(9) {
             0 => ("{".to_owned(), None),
@@ -231,7 +278,15 @@ impl Generator<'_> {
             7 => (format!(r#"{{"id":{id},"id":{id},"method":"Page.enable"}}"#), Some(id)),
             _ => (format!(r#"{{"id":{id},"method":"Page.enable","sessionId":7}}"#), Some(id)),
         };
-        Frame::Malformed(text, id)
+        match id {
+            Some(id) => self.client.outstanding.push(Sent::malformed(id, &text)),
+            None => self.client.idless += 1,
+        }
+        text
+    }
+
+    fn has_page(&self) -> bool {
+        self.client.sessions.values().any(|known| known.kind == "page")
     }
 
     // --- parts --------------------------------------------------------------------------------------------------
@@ -246,7 +301,7 @@ impl Generator<'_> {
         self.client.next_id
     }
 
-    fn command(&mut self, method: &str, mut params: Value, session: Option<&str>) -> Frame {
+    fn command(&mut self, method: &str, mut params: Value, session: Option<&str>) -> String {
         let nonce = format!("n{}", self.rng.next());
         params["nonce"] = json!(nonce);
         let id = self.next_id(session);
@@ -264,7 +319,9 @@ impl Generator<'_> {
             }
             _ => {}
         }
-        Frame::Command(Sent { id, session: session.map(str::to_owned), method: method.to_owned(), nonce, text })
+        let (session, method) = (session.map(str::to_owned), method.to_owned());
+        self.client.outstanding.push(Sent { id, session, method, nonce, text: text.clone() });
+        text
     }
 
     /// The root, mostly, or a browser session beside it.
@@ -339,7 +396,8 @@ fn put(params: &mut Value, path: &str, value: Value) {
 /// The same to every parser, and another text: the first hex letter of each id is written as an escape.
 fn escaped(text: &str) -> String {
     let mut out = text.to_owned();
-    for token in super::truth::tokens(text) {
+    let ids: std::collections::BTreeSet<&str> = super::truth::tokens(text).collect();
+    for token in ids {
         if let Some(first) = token.chars().next() {
             out = out.replace(token, &format!("\\u{:04x}{}", first as u32, &token[1..]));
         }

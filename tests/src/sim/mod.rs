@@ -64,14 +64,14 @@ const ACTS: [(usize, Act); 12] = [
     (24, Act::Work),
     (24, Act::Deliver),
     (16, Act::Happening),
-    (24, Act::ClientSays),
-    (8, Act::ClientRuns),
-    (6, Act::Join),
-    (3, Act::Leave),
+    (18, Act::ClientSays),
+    (12, Act::ClientRuns),
+    (7, Act::Join),
+    (2, Act::Leave),
     (3, Act::NewTask),
-    (2, Act::EndTask),
+    (1, Act::EndTask),
     (1, Act::Look),
-    (2, Act::Time),
+    (1, Act::Time),
     (1, Act::Settle),
 ];
 
@@ -125,6 +125,13 @@ fn whole(world: &mut World, steps: usize, step: &mut usize) -> Check {
     let end = world.rng.weighted(&[(8, End::Everybody), (1, End::BrowserLost), (1, End::Drain)]);
     // Most browsers are as they should be; in the others a gate fails now and then.
     world.browser.faults = world.rng.chance(30);
+    for _ in 0..1 + world.rng.below(TASKS) {
+        let (shared, denies) = (world.rng.chance(50), world.rng.chance(50));
+        world.new_task(shared, denies)?;
+    }
+    if world.rng.chance(70) {
+        world.run_out()?;
+    }
     for _ in 0..steps {
         *step += 1;
         world.log.line(|| format!("# {step}"));
@@ -144,9 +151,9 @@ fn one_step(world: &mut World) -> Check {
     let few = world.rng.below(20);
     world.pass(Duration::from_millis(few as u64))?;
     match world.rng.weighted(&ACTS) {
-        Act::Work => (0..=world.rng.below(4)).for_each(|_| world.browser.work()),
+        Act::Work => (0..=world.rng.below(10)).for_each(|_| world.browser.work()),
         Act::Deliver => {
-            let batch = 1 + world.rng.below(6);
+            let batch = 1 + world.rng.below(12);
             world.deliver(batch)?;
         }
         Act::Happening => world.browser.happening(),
@@ -156,8 +163,8 @@ fn one_step(world: &mut World) -> Check {
             }
         }
         Act::ClientRuns => {
-            let waits = |client: &client::Client| client.sessions.values().any(|known| known.waiting);
-            if let Some(no) = some_client(world, waits) {
+            let waits = |client: &client::Client| client.next_to_run().is_some();
+            if let Some(no) = some_client(world, |client| client.cooperative && waits(client)) {
                 world.client_runs(no)?;
             }
         }

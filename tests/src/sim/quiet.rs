@@ -38,11 +38,12 @@ impl World {
         self.check_quiet()
     }
 
-    fn run_out(&mut self) -> Check {
+    pub fn run_out(&mut self) -> Check {
         for _ in 0..ENDLESS {
-            let waiting = self.clients.iter().find(|client| {
-                client.connected && client.cooperative && client.sessions.values().any(|known| known.waiting)
-            });
+            let waiting = self
+                .clients
+                .iter()
+                .find(|client| client.connected && client.cooperative && client.next_to_run().is_some());
             if let Some(no) = waiting.map(|client| client.no) {
                 self.client_runs(no)?;
             } else if !self.browser.outbox.is_empty() {

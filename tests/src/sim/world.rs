@@ -14,7 +14,7 @@ use router::engine::io::{
 use super::browser::{Browser, FORBIDDEN, Incoming};
 use super::check::{Belongs, Check, Checker, Rule, broken};
 use super::client::Client;
-use super::commands::{Frame, Generator};
+use super::commands::Generator;
 use super::log::Log;
 use super::rng::Rng;
 use super::tamper::{Fault, Subject};
@@ -117,7 +117,13 @@ impl World {
         self.cause = Some(task);
         let input = Input::ClientJoined { client: ClientId(no as u64), task: id, user_agent: "sim".into() };
         self.subject.handle(self.now, input);
-        self.drain()
+        self.drain()?;
+        if self.clients[no].connected && self.rng.chance(85) {
+            let (client, truth) = (&mut self.clients[no], &self.browser.truth);
+            let frames = Generator { rng: &mut self.rng, client, truth }.connect();
+            self.send(no, frames)?;
+        }
+        Ok(())
     }
 
     pub fn leave(&mut self, no: ClientNo) -> Check {
@@ -134,34 +140,16 @@ impl World {
         self.send(no, frames)
     }
 
-    /// The client runs what waits for it.
+    /// The client goes on with what it was given.
     pub fn client_runs(&mut self, no: ClientNo) -> Check {
         let client = &mut self.clients[no];
-        let Some((session, known)) = client.sessions.iter_mut().find(|(_, known)| known.waiting) else { return Ok(()) };
-        known.waiting = false;
-        let session = session.clone();
-        let frame = Generator { rng: &mut self.rng, client, truth: &self.browser.truth }.run(&session);
-        self.send(no, vec![frame])
+        let Some(session) = client.next_to_run() else { return Ok(()) };
+        let frames = Generator { rng: &mut self.rng, client, truth: &self.browser.truth }.run(&session);
+        self.send(no, frames)
     }
 
-    fn send(&mut self, no: ClientNo, frames: Vec<Frame>) -> Check {
-        for frame in frames {
-            let client = &mut self.clients[no];
-            let text = match frame {
-                Frame::Command(sent) => {
-                    let text = sent.text.clone();
-                    client.outstanding.push(sent);
-                    text
-                }
-                Frame::Malformed(text, Some(id)) => {
-                    client.outstanding.push(super::client::Sent::malformed(id, &text));
-                    text
-                }
-                Frame::Malformed(text, None) => {
-                    client.idless += 1;
-                    text
-                }
-            };
+    fn send(&mut self, no: ClientNo, frames: Vec<String>) -> Check {
+        for text in frames {
             self.log.frame(&format!("c{no}>"), &text);
             self.subject.handle(self.now, Input::ClientFrame { client: ClientId(no as u64), text: &text });
         }

@@ -363,7 +363,7 @@ impl Engine {
         params.insert("newWindow".into(), json!(true));
         params.insert("background".into(), json!(true));
         let permitted = self.permit(to, ask.row, ask.surface, &judged, Value::Object(params).to_string())?;
-        let purpose = Purpose::CreatePage { to, task, url };
+        let purpose = Purpose::CreatePage { to, task, context };
         self.transmit(None, ask.row.method, permitted.get(), purpose, Some(to.client), false);
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::{Browser, Session, Target, TargetKind};
 use crate::sim::truth::{ClientNo, Id, Kind, Owner};
 
 /// First match decides, no match excludes; without a filter everything but `browser` and `tab`.
-fn includes(filter: Option<&Value>, kind: &str) -> bool {
+pub fn includes(filter: Option<&Value>, kind: &str) -> bool {
     let Some(entries) = filter.and_then(Value::as_array) else { return true };
     entries
         .iter()
@@ -173,7 +173,7 @@ impl Browser {
                 return;
             };
             let wait = match &parent {
-                None => self.root.auto_attach.then_some(true),
+                None => self.root.auto_attach.as_ref().filter(|filter| includes(Some(filter), kind)).map(|_| true),
                 Some(parent) => self
                     .sessions
                     .get(parent)
@@ -215,6 +215,11 @@ impl Browser {
 
     /// Ends a session; what it had in flight is never answered. A handler that ends tells nothing of what was below it.
     pub fn kill(&mut self, id: &Id, tell: bool) {
+        self.end(id, tell, false);
+    }
+
+    /// `explicit`: by a command that names it.
+    pub fn end(&mut self, id: &Id, tell: bool, explicit: bool) {
         let below: Vec<Id> =
             self.sessions.iter().filter(|(_, s)| s.parent.as_ref() == Some(id)).map(|(id, _)| id.clone()).collect();
         for child in below {
@@ -224,6 +229,9 @@ impl Browser {
         self.truth.gone(id);
         if let Some(target) = self.targets.get_mut(&session.target) {
             target.sessions.retain(|other| other != id);
+            if target.kind == TargetKind::ServiceWorker && explicit && target.held_by.as_ref() == Some(id) {
+                self.remarks.push("a service worker was detached while it was held, and never starts (measured)");
+            }
             if target.held_by.as_ref() == Some(id) {
                 target.held_by = None;
             }
@@ -255,7 +263,8 @@ impl Browser {
             self.page_event(id, "Inspector.detached", &json!({"reason": "Render process gone."}));
         }
         for session in sessions {
-            self.kill(&session, tell);
+            let on_root = self.sessions.get(&session).is_some_and(|session| session.parent.is_none());
+            self.kill(&session, tell || on_root);
         }
         self.paused.retain(|_, navigation| navigation.target != *id);
         let Some(target) = self.targets.remove(id) else { return };

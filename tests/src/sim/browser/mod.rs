@@ -158,7 +158,8 @@ pub struct Marker {
 #[derive(Default)]
 pub struct Root {
     pub discover: bool,
-    pub auto_attach: bool,
+    /// With its filter.
+    pub auto_attach: Option<Value>,
     pub fetch: bool,
     pub downloads: bool,
 }

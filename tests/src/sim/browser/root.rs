@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::life::includes;
 use super::{Browser, Context, Incoming, Later, TargetKind, error, result};
 use crate::sim::truth::{Id, Kind, Owner};
 
@@ -30,8 +31,13 @@ impl Browser {
                 done
             }
             "Target.setAutoAttach" => {
-                self.root_auto_attach();
+                self.root_auto_attach(&params["filter"]);
                 done
+            }
+            "Target.getTargets" => {
+                let known = self.targets.iter().filter(|(_, target)| target.kind != TargetKind::Worker);
+                let infos: Vec<Value> = known.map(|(id, _)| self.info(id)).collect();
+                result(params, json!({"targetInfos": infos}))
             }
             "Target.createBrowserContext" => self.create_context(params, incoming),
             "Target.disposeBrowserContext" => {
@@ -71,12 +77,12 @@ impl Browser {
         self.answer(id, None, &answer);
     }
 
-    fn root_auto_attach(&mut self) {
-        self.root.auto_attach = true;
+    fn root_auto_attach(&mut self, filter: &Value) {
+        self.root.auto_attach = Some(filter.clone());
         let top: Vec<Id> = self
             .targets
             .iter()
-            .filter(|(_, target)| matches!(target.kind, TargetKind::Page | TargetKind::ServiceWorker))
+            .filter(|(_, target)| target.parent.is_none() && includes(Some(filter), target.kind.name()))
             .map(|(id, _)| id.clone())
             .collect();
         for target in top {
@@ -130,16 +136,14 @@ impl Browser {
         let Some(known) = self.targets.get(&target) else {
             return self.answer(id, None, &error(-32602, NO_TARGET));
         };
-        // Workers have no guard: they belong to a page that has one.
-        let guarded = known.kind == TargetKind::Worker
+        // Workers have no guard of their own.
+        let guarded = matches!(known.kind, TargetKind::Worker | TargetKind::ServiceWorker)
             || known.sessions.iter().any(|session| self.sessions.get(session).is_some_and(|s| s.made_for.is_none()));
         if !guarded {
             self.remarks.push("a client was attached to a target that has no guard session");
         }
-        let waiting = known.held_by.is_some();
         let session = self.attach(&target, None, incoming.on_behalf);
         self.say_attached(&session, &target, None, false);
-        let _ = waiting; // Explicit attaching does not tell of holds.
         self.answer(id, None, &result(params, json!({"sessionId": &*session})));
     }
 
@@ -147,7 +151,7 @@ impl Browser {
         let session = Id::from(params["sessionId"].as_str().unwrap_or_default());
         match self.sessions.get(&session) {
             Some(known) if known.parent.as_ref() == parent => {
-                self.kill(&session, true);
+                self.end(&session, true, true);
                 result(params, json!({}))
             }
             _ => error(-32602, "No session with given id"),

@@ -28,7 +28,7 @@ impl Browser {
             "Runtime.runIfWaitingForDebugger" => {
                 // On a page this ends whoever's hold it is (measured); on a child each session ends its own.
                 let held = self.targets.get(&target).and_then(|target| target.held_by.clone());
-                let is_page = self.targets.get(&target).is_some_and(|target| target.parent.is_none());
+                let is_page = self.targets.get(&target).is_some_and(|target| target.kind == TargetKind::Page);
                 match held {
                     Some(by) if is_page && by != *session && made_for.is_some() => {
                         self.remarks.push("a client's command has ended the guard's hold of a page");
