@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-rust test-browser lint
+.PHONY: help setup build demo control test test-rust test-browser lint
 
 export TEST_DEADLINE_MS ?= 60000
 
@@ -33,3 +33,11 @@ lint:
 # Two files at a time: each has a browser or two of its own, and the smallest machine has two cores.
 test-browser: build
 	cd tests/browser && node --test --test-concurrency=2 --test-reporter=spec *.test.mjs
+
+# Shows that the hostile-client test can fail: the same test against a build in which ids are not looked up.
+control: setup
+	cargo build --bin tabwarden --features control-without-checks --target-dir target/control
+	cd tests/browser && if TABWARDEN_BIN=../../target/control/debug/tabwarden node --test --test-reporter=dot \
+	  --test-name-pattern 'as mallory:' hostile.test.mjs > ../../target/control/hostile.log 2>&1; \
+	then echo 'control: FAILED, the test passes without the checks' >&2; exit 1; \
+	else echo 'control: the hostile-client test fails without the checks, as it must (target/control/hostile.log)'; fi

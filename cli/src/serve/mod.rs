@@ -28,6 +28,9 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(2);
 
 pub async fn run(args: ServeArgs) -> Result<(), Failure> {
+    if router::engine::UNCHECKED {
+        eprintln!("This build gives every client everything: it is the control of a test, and nothing else.");
+    }
     log();
     let config = Config::read(args)?;
     let mut stop = Stop::new(config.exit_on_stdin_close)?;

@@ -11,6 +11,9 @@ use super::calls::ReplyTo;
 use super::from_client::Judged;
 use super::refusal::Refusal;
 
+/// True in one build only, whose hostile client must get through: it shows that the test can fail.
+pub const UNCHECKED: bool = cfg!(feature = "control-without-checks");
+
 /// The values at a path like `files[]` or `a.b`; a part that is missing gives none.
 pub(super) fn values_at<'v>(params: &'v Value, path: &str) -> Vec<&'v Value> {
     let mut found = vec![params];
@@ -96,6 +99,7 @@ impl Engine {
         let task = self.task_of(client).ok_or_else(Refusal::unknown_target)?;
         let target = TargetId::new(text).ok_or_else(Refusal::unknown_target)?;
         match self.ledger.target(task, target) {
+            _ if UNCHECKED => Ok(target),
             Relation::Owned => Ok(target),
             Relation::Gone => Err(Refusal::target_gone()),
             Relation::Foreign | Relation::Unknown => Err(Refusal::unknown_target()),
@@ -107,6 +111,7 @@ impl Engine {
         let frame = FrameId::new(text);
         match page.zip(frame).map(|(page, frame)| self.ledger.frame(page, frame)) {
             Some(Relation::Owned) => Ok(()),
+            Some(_) if UNCHECKED => Ok(()),
             _ => Err(Refusal::unknown_frame()),
         }
     }
@@ -118,6 +123,7 @@ impl Engine {
         let is_default = self.context_of_task(task) == Some(context);
         match self.ledger.context(task, context) {
             Relation::Owned => Ok(context),
+            _ if UNCHECKED => Ok(context),
             // A shared task's default context is the profile's; clients learn its id from their own pages.
             _ if is_default => Ok(context),
             _ => Err(unknown()),
@@ -193,7 +199,7 @@ impl Engine {
     /// Whatever else a command carries: the id of something foreign does not leave this process for this client, wherever in
     /// a string it stands. Behind the table, so that a parameter which a newer Chromium adds is no way around it.
     pub(super) fn refuse_foreign_ids(&self, client: ClientId, raw: &str) -> Result<(), Refusal> {
-        let Some(task) = self.task_of(client) else { return Ok(()) };
+        let Some(task) = self.task_of(client).filter(|_| !UNCHECKED) else { return Ok(()) };
         let foreign = |text: &str| {
             names_any(text, |id| self.ledger.names_foreign(task, id) || self.is_strangers_context(task, id))
         };

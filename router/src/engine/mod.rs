@@ -20,6 +20,8 @@ mod startup;
 mod state;
 mod tasks;
 
+pub use check::UNCHECKED;
+
 use std::collections::VecDeque;
 use std::time::Instant;
 

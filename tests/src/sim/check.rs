@@ -115,7 +115,10 @@ impl Checker {
         let (session, nonce) = (frame["sessionId"].as_str(), frame["result"]["echo"].as_str());
         let lost = frame["error"]["code"] == -32001;
         let Some(sent) = client.take(id, session, nonce, lost) else {
-            return broken(Rule::OneResponse, format!("c{} gets a response that it does not wait for: {frame}", client.no));
+            return broken(
+                Rule::OneResponse,
+                format!("c{} gets a response that it does not wait for: {frame}", client.no),
+            );
         };
         if nonce.is_some_and(|nonce| nonce != sent.nonce) {
             return broken(
@@ -126,13 +129,20 @@ impl Checker {
         if session.is_none() && sent.session.is_some() && !lost {
             return broken(Rule::RightResponse, format!("a response without its session: {frame} for {}", sent.text));
         }
-        let knew = |session: &str| client.sessions.contains_key(session) || client.dead.iter().any(|dead| dead == session);
+        let knew =
+            |session: &str| client.sessions.contains_key(session) || client.dead.iter().any(|dead| dead == session);
         let detaches = sent.method == "Target.detachFromTarget"; // The session is none that it names.
         if lost && !detaches && sent.session.as_deref().is_none_or(|session| client.sessions.contains_key(session)) {
-            return broken(Rule::RightResponse, format!("a living session is said to be none: {frame} for {}", sent.text));
+            return broken(
+                Rule::RightResponse,
+                format!("a living session is said to be none: {frame} for {}", sent.text),
+            );
         }
         if session.is_some_and(|session| !knew(session)) {
-            return broken(Rule::OwnSession, format!("a response on a session that c{} does not have: {frame}", client.no));
+            return broken(
+                Rule::OwnSession,
+                format!("a response on a session that c{} does not have: {frame}", client.no),
+            );
         }
         Ok(Some(sent))
     }
@@ -155,9 +165,7 @@ impl Checker {
                 Kind::Session => thing.made_for == Some(client.no),
                 _ if said_itself(frame, sent, token) => true,
                 _ if is_profile(browser, token) => who.shared,
-                _ => {
-                    thing.owner == own || (thing.former == Some(own) && (tells_end || self.released.contains(token)))
-                }
+                _ => thing.owner == own || (thing.former == Some(own) && (tells_end || self.released.contains(token))),
             };
             if !fine {
                 return broken(
@@ -187,7 +195,10 @@ impl Checker {
         let bound = self.bound.entry(upstream.clone()).or_insert_with(|| (client.no, session.to_owned()));
         let first = known.bound.get_or_insert_with(|| upstream.clone());
         if *bound != (client.no, session.to_owned()) || first != upstream {
-            return broken(Rule::OwnSession, format!("the events of two sessions come out on one, or the reverse: {text}"));
+            return broken(
+                Rule::OwnSession,
+                format!("the events of two sessions come out on one, or the reverse: {text}"),
+            );
         }
         Ok(())
     }
@@ -195,7 +206,10 @@ impl Checker {
     fn event(&mut self, client: &mut Client, method: &str, frame: &Value, browser: &Browser) -> Check {
         let scope = frame["sessionId"].as_str();
         if scope.is_some_and(|scope| !client.sessions.contains_key(scope)) {
-            return broken(Rule::OwnSession, format!("an event on a session that c{} does not have: {frame}", client.no));
+            return broken(
+                Rule::OwnSession,
+                format!("an event on a session that c{} does not have: {frame}", client.no),
+            );
         }
         let params = &frame["params"];
         match method {
@@ -210,7 +224,10 @@ impl Checker {
             "Target.detachedFromTarget" => {
                 let session = params["sessionId"].as_str().unwrap_or_default();
                 if !client.sessions.contains_key(session) {
-                    return broken(Rule::ToldTruth, format!("the end of a session that c{} does not have: {frame}", client.no));
+                    return broken(
+                        Rule::ToldTruth,
+                        format!("the end of a session that c{} does not have: {frame}", client.no),
+                    );
                 }
                 client.detached(session);
             }
@@ -272,8 +289,7 @@ impl Checker {
         let doomed = browser.truth.get(session).is_none_or(|thing| thing.doomed);
         let Some(known) = browser.sessions.get(session).filter(|_| !doomed) else { return Ok(()) };
         // What waits for a session of ours is let go by running it; only then can it be detached.
-        let worker = browser.targets.get(&known.target).is_some_and(|target| target.kind == TargetKind::ServiceWorker);
-        let lets_go = worker && who.is_none() && text.contains("Runtime.runIfWaitingForDebugger");
+        let lets_go = who.is_none() && text.contains("Runtime.runIfWaitingForDebugger");
         if browser.owner(&known.target) == Owner::Person && !lets_go {
             return broken(Rule::ForeignUntouched, format!("for {}: {text}", behalf(who)));
         }
@@ -325,7 +341,9 @@ fn doom(browser: &mut Browser, session: &str) {
 /// An error may say again what the command itself has said.
 fn said_itself(frame: &Value, sent: Option<&Sent>, token: &str) -> bool {
     frame.get("error").is_some()
-        && sent.is_some_and(|sent| serde_json::from_str::<Value>(&sent.text).is_ok_and(|it| it.to_string().contains(token)))
+        && sent.is_some_and(|sent| {
+            serde_json::from_str::<Value>(&sent.text).is_ok_and(|it| it.to_string().contains(token))
+        })
 }
 
 fn behalf(who: Option<(ClientNo, Belongs)>) -> String {

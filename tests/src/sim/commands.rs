@@ -40,7 +40,7 @@ enum Ask {
 }
 
 const ASKS: [(usize, Ask); 16] = [
-    (14, Ask::Connect),
+    (8, Ask::Connect),
     (8, Ask::Create),
     (4, Ask::Close),
     (8, Ask::Attach),
@@ -49,7 +49,7 @@ const ASKS: [(usize, Ask); 16] = [
     (5, Ask::Contexts),
     (6, Ask::Info),
     (6, Ask::AutoAttach),
-    (24, Ask::Page),
+    (36, Ask::Page),
     (4, Ask::Window),
     (3, Ask::Download),
     (12, Ask::AnyMethod),
@@ -95,7 +95,8 @@ impl Generator<'_> {
         if self.client.sessions.get(session).is_some_and(Known::is_browser) {
             return self.beside_the_root(session);
         }
-        let fresh = self.client.sessions.get_mut(session).is_some_and(|known| !std::mem::replace(&mut known.set_up, true));
+        let fresh =
+            self.client.sessions.get_mut(session).is_some_and(|known| !std::mem::replace(&mut known.set_up, true));
         if fresh && self.rng.chance(85) {
             let wait = self.rng.chance(80);
             let children = json!({"autoAttach": true, "waitForDebuggerOnStart": wait, "flatten": true});
@@ -137,12 +138,17 @@ impl Generator<'_> {
         match ask {
             Ask::Connect => {
                 let (method, params) = match self.rng.below(6) {
-                    0 | 1 => ("Target.setAutoAttach", json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true})),
+                    0 | 1 => (
+                        "Target.setAutoAttach",
+                        json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}),
+                    ),
                     2 => ("Target.setDiscoverTargets", json!({"discover": self.rng.chance(90), "filter": [{}]})),
                     3 => ("Target.setDiscoverTargets", json!({"discover": true})),
                     4 => ("Browser.getVersion", json!({})),
-                    _ => ("Browser.setDownloadBehavior",
-                        json!({"behavior": "allowAndName", "downloadPath": "/tmp/playwright-artifacts-x", "eventsEnabled": true})),
+                    _ => (
+                        "Browser.setDownloadBehavior",
+                        json!({"behavior": "allowAndName", "downloadPath": "/tmp/playwright-artifacts-x", "eventsEnabled": true}),
+                    ),
                 };
                 self.command(method, params, scope)
             }
@@ -165,7 +171,9 @@ impl Generator<'_> {
             Ask::Detach => {
                 let on = if self.rng.chance(30) { self.session(&["page", "iframe"]) } else { scope.map(str::to_owned) };
                 let params = match self.rng.chance(80) {
-                    true => json!({"sessionId": self.session(&["page", "iframe", "worker", "browser", "service_worker"])}),
+                    true => {
+                        json!({"sessionId": self.session(&["page", "iframe", "worker", "browser", "service_worker"])})
+                    }
                     false => json!({"targetId": self.id(Kind::Target)}),
                 };
                 self.command("Target.detachFromTarget", params, on.as_deref())
@@ -188,7 +196,8 @@ impl Generator<'_> {
             },
             Ask::AutoAttach => {
                 let (on, wait) = (self.rng.chance(85), self.rng.chance(80));
-                let session = if self.rng.chance(20) { scope.map(str::to_owned) } else { self.session(&["page", "iframe"]) };
+                let session =
+                    if self.rng.chance(20) { scope.map(str::to_owned) } else { self.session(&["page", "iframe"]) };
                 let params = json!({"autoAttach": on, "waitForDebuggerOnStart": wait, "flatten": true});
                 self.command("Target.setAutoAttach", params, session.as_deref())
             }
@@ -238,7 +247,9 @@ impl Generator<'_> {
     fn any_method(&mut self) -> String {
         let mut names: Vec<&'static str> = methods::all().map(|row| row.method).collect();
         names.sort_unstable();
-        let Some(row) = self.rng.pick(&names).and_then(|name| methods::method(name)) else { return self.page_command() };
+        let Some(row) = self.rng.pick(&names).and_then(|name| methods::method(name)) else {
+            return self.page_command();
+        };
         let mut params = json!({});
         for param in &row.params {
             let value = match param.kind {

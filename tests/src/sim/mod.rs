@@ -61,11 +61,11 @@ enum Act {
 }
 
 const ACTS: [(usize, Act); 12] = [
-    (24, Act::Work),
-    (24, Act::Deliver),
-    (16, Act::Happening),
-    (18, Act::ClientSays),
-    (12, Act::ClientRuns),
+    (22, Act::Work),
+    (22, Act::Deliver),
+    (18, Act::Happening),
+    (22, Act::ClientSays),
+    (14, Act::ClientRuns),
     (7, Act::Join),
     (2, Act::Leave),
     (3, Act::NewTask),
@@ -151,9 +151,9 @@ fn one_step(world: &mut World) -> Check {
     let few = world.rng.below(20);
     world.pass(Duration::from_millis(few as u64))?;
     match world.rng.weighted(&ACTS) {
-        Act::Work => (0..=world.rng.below(10)).for_each(|_| world.browser.work()),
+        Act::Work => (0..=world.rng.below(16)).for_each(|_| world.browser.work()),
         Act::Deliver => {
-            let batch = 1 + world.rng.below(12);
+            let batch = 1 + world.rng.below(16);
             world.deliver(batch)?;
         }
         Act::Happening => world.browser.happening(),

@@ -23,13 +23,14 @@ pub enum Fault {
     ClosesForeign,
     NeverResumes,
     NeverLetsGo,
+    DetachesWhatIsHeld,
     NeverContinuesDocuments,
     NeverDetaches,
     LetsClientResumePage,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 13] = [
+    pub const ALL: [Fault; 14] = [
         Fault::DropsResponse,
         Fault::DoublesResponse,
         Fault::AnswersAnotherCommand,
@@ -40,6 +41,7 @@ impl Fault {
         Fault::ClosesForeign,
         Fault::NeverResumes,
         Fault::NeverLetsGo,
+        Fault::DetachesWhatIsHeld,
         Fault::NeverContinuesDocuments,
         Fault::NeverDetaches,
         Fault::LetsClientResumePage,
@@ -51,14 +53,19 @@ impl Fault {
             Fault::DropsResponse | Fault::DoublesResponse => &[Rule::OneResponse],
             Fault::AnswersAnotherCommand => &[Rule::RightResponse, Rule::OneResponse],
             Fault::LeaksTargetToClient | Fault::LeaksPrivateUrl => &[Rule::NothingForeignToClient],
-            Fault::DeliversToAnotherClient => {
-                &[Rule::OwnSession, Rule::NothingForeignToClient, Rule::OneResponse, Rule::ToldTruth]
-            }
+            Fault::DeliversToAnotherClient => &[
+                Rule::OwnSession,
+                Rule::NothingForeignToClient,
+                Rule::OneResponse,
+                Rule::RightResponse,
+                Rule::ToldTruth,
+            ],
             Fault::NamesForeignForClient => &[Rule::NothingForeignToBrowser],
             Fault::ClosesForeign => &[Rule::ForeignUntouched],
-            Fault::NeverResumes | Fault::NeverLetsGo | Fault::NeverContinuesDocuments => &[Rule::HoldEnds],
-            Fault::NeverDetaches => &[Rule::NothingLeft, Rule::HoldEnds],
-            Fault::LetsClientResumePage => &[Rule::Gates],
+            Fault::NeverResumes => &[Rule::HoldEnds, Rule::Gates],
+            Fault::NeverContinuesDocuments => &[Rule::HoldEnds],
+            Fault::NeverLetsGo | Fault::NeverDetaches => &[Rule::ForeignUntouched, Rule::NothingLeft, Rule::HoldEnds],
+            Fault::DetachesWhatIsHeld | Fault::LetsClientResumePage => &[Rule::Gates],
         }
     }
 }
@@ -125,7 +132,9 @@ impl Subject {
                     text
                 }
             },
-            Fault::LeaksPrivateUrl if once => text.replacen(r#""result":{"#, r#""result":{"url":"https://private.test/","#, 1),
+            Fault::LeaksPrivateUrl if once => {
+                text.replacen(r#""result":{"#, r#""result":{"url":"https://private.test/","#, 1)
+            }
             Fault::DeliversToAnotherClient if text.contains("sessionId") => {
                 to = ClientId(client.0 % 4 + 1);
                 text
@@ -150,14 +159,16 @@ impl Subject {
         let once = !self.spoilt;
         match fault {
             Fault::NeverResumes if resumes && on_behalf.is_none() => return None,
-            // The person's tabs are let go by detaching the session that holds them.
+            // The person's tabs are resumed, then let go by detaching the session that held them.
+            Fault::DetachesWhatIsHeld if resumes && names_a_strangers_session(&text, browser) => return None,
             Fault::NeverLetsGo if detaches && names_a_strangers_session(&text, browser) => return None,
             Fault::NeverContinuesDocuments if text.contains("Fetch.continueRequest") => return None,
             Fault::NeverDetaches if detaches && on_behalf.is_none() => return None,
             Fault::ClosesForeign if once => {
                 if let Some(id) = foreign_page(browser) {
                     self.spoilt = true;
-                    let text = format!(r#"{{"id":999999,"method":"Target.closeTarget","params":{{"targetId":"{id}"}}}}"#);
+                    let text =
+                        format!(r#"{{"id":999999,"method":"Target.closeTarget","params":{{"targetId":"{id}"}}}}"#);
                     self.again = Some(Output::ToBrowser { text, on_behalf: None });
                 }
             }
@@ -184,7 +195,8 @@ impl Subject {
 }
 
 fn foreign_page(browser: &Browser) -> Option<String> {
-    let (id, _) = browser.targets.iter().find(|(id, t)| t.kind == TargetKind::Page && browser.owner(id) == Owner::Person)?;
+    let (id, _) =
+        browser.targets.iter().find(|(id, t)| t.kind == TargetKind::Page && browser.owner(id) == Owner::Person)?;
     Some(id.to_string())
 }
 

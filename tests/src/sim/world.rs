@@ -134,8 +134,7 @@ impl World {
     }
 
     pub fn client_says(&mut self, no: ClientNo) -> Check {
-        let mut generator =
-            Generator { rng: &mut self.rng, client: &mut self.clients[no], truth: &self.browser.truth };
+        let mut generator = Generator { rng: &mut self.rng, client: &mut self.clients[no], truth: &self.browser.truth };
         let frames = generator.frames();
         self.send(no, frames)
     }

@@ -59,7 +59,8 @@ impl Browser {
         };
         target.navigating = true;
         if by == By::Page {
-            let params = json!({"frameId": &**page, "reason": "scriptInitiated", "url": url, "disposition": "currentTab"});
+            let params =
+                json!({"frameId": &**page, "reason": "scriptInitiated", "url": url, "disposition": "currentTab"});
             self.page_event(page, "Page.frameRequestedNavigation", &params);
         }
         self.starts(page, page, url);
@@ -133,8 +134,7 @@ impl Browser {
         target.navigating = false;
         target.secret = false;
         target.url.clone_from(&navigation.url);
-        let frame =
-            json!({"id": &*page, "url": "chrome-error://chromewebdata/", "unreachableUrl": navigation.url, "loaderId": "L"});
+        let frame = json!({"id": &*page, "url": "chrome-error://chromewebdata/", "unreachableUrl": navigation.url, "loaderId": "L"});
         self.page_event(&page, "Page.frameNavigated", &json!({"frame": frame, "type": "Navigation"}));
         self.info_changed(&page);
     }
@@ -193,7 +193,9 @@ impl Browser {
     /// A document for a frame. One of another site (they all are, here) gets a process and a target of its own.
     pub fn frame_goes(&mut self, target: &Id, frame: &Id, url: &str) {
         let known = self.targets.get(target).is_some_and(|target| target.frames.contains(frame));
-        let on_its_way = self.paused.values().any(|navigation| navigation.frame.as_ref() == Some(frame));
+        let swaps = |later: &Later| matches!(later, Later::Swap { frame: other, .. } if other == frame);
+        let on_its_way = self.paused.values().any(|navigation| navigation.frame.as_ref() == Some(frame))
+            || self.later.iter().any(swaps);
         if !known || on_its_way {
             return;
         }

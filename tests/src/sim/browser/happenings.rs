@@ -39,8 +39,8 @@ const ACTS: [(usize, Act); 21] = [
     (2, Act::PersonMovesOwned),
     (9, Act::Popup),
     (6, Act::Click),
-    (7, Act::Frame),
-    (9, Act::FrameGoes),
+    (16, Act::Frame),
+    (8, Act::FrameGoes),
     (3, Act::FrameEnds),
     (3, Act::SwapIn),
     (3, Act::Worker),
@@ -86,7 +86,9 @@ impl Browser {
             Act::Popup => self.popup(),
             Act::Click => self.click(),
             Act::Frame => self.owned_or_child(|browser, target| {
-                browser.attach_frame(&target);
+                if browser.attach_frame(&target).is_some() && browser.rng.chance(70) {
+                    browser.some_frame_goes(target);
+                }
             }),
             Act::FrameGoes => self.owned_or_child(Browser::some_frame_goes),
             Act::FrameEnds => self.owned_or_child(|browser, target| {

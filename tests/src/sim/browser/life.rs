@@ -215,11 +215,11 @@ impl Browser {
 
     /// Ends a session; what it had in flight is never answered. A handler that ends tells nothing of what was below it.
     pub fn kill(&mut self, id: &Id, tell: bool) {
-        self.end(id, tell, false);
+        self.end_session(id, tell, false);
     }
 
-    /// `explicit`: by a command that names it.
-    pub fn end(&mut self, id: &Id, tell: bool, explicit: bool) {
+    /// `let_go`: the engine detaches it of its own accord. (A client that detaches what it holds has itself to thank.)
+    pub fn end_session(&mut self, id: &Id, tell: bool, let_go: bool) {
         let below: Vec<Id> =
             self.sessions.iter().filter(|(_, s)| s.parent.as_ref() == Some(id)).map(|(id, _)| id.clone()).collect();
         for child in below {
@@ -229,8 +229,10 @@ impl Browser {
         self.truth.gone(id);
         if let Some(target) = self.targets.get_mut(&session.target) {
             target.sessions.retain(|other| other != id);
-            if target.kind == TargetKind::ServiceWorker && explicit && target.held_by.as_ref() == Some(id) {
-                self.remarks.push("a service worker was detached while it was held, and never starts (measured)");
+            let held = target.held_by.as_ref() == Some(id);
+            if let_go && held && matches!(target.kind, TargetKind::Page | TargetKind::ServiceWorker) {
+                self.remarks
+                    .push("what is detached while it is held never runs (measured): it has to be resumed first");
             }
             if target.held_by.as_ref() == Some(id) {
                 target.held_by = None;

@@ -372,7 +372,10 @@ impl Browser {
                 let error = json!({"error": {"code": -32001, "message": "Session with given id not found."}});
                 self.answer(id, None, &error);
             }
-            Some(session) => self.session_command(id, &Id::from(session), method, params),
+            Some(session) => {
+                let own = incoming.on_behalf.is_none();
+                self.session_command(id, &Id::from(session), method, params, own);
+            }
         }
     }
 }

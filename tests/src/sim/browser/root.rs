@@ -51,7 +51,7 @@ impl Browser {
             }
             "Target.createTarget" => return self.create_target(id, params, incoming),
             "Target.attachToTarget" => return self.attach_to_target(id, params, incoming),
-            "Target.detachFromTarget" => self.detach(None, params),
+            "Target.detachFromTarget" => self.detach(None, params, incoming.on_behalf.is_none()),
             "Target.closeTarget" => self.close_target(params),
             "Browser.getWindowForTarget" => {
                 match params["targetId"].as_str().and_then(|target| self.targets.get(target)) {
@@ -147,11 +147,11 @@ impl Browser {
         self.answer(id, None, &result(params, json!({"sessionId": &*session})));
     }
 
-    pub fn detach(&mut self, parent: Option<&Id>, params: &Value) -> Value {
+    pub fn detach(&mut self, parent: Option<&Id>, params: &Value, own: bool) -> Value {
         let session = Id::from(params["sessionId"].as_str().unwrap_or_default());
         match self.sessions.get(&session) {
             Some(known) if known.parent.as_ref() == parent => {
-                self.end(&session, true, true);
+                self.end_session(&session, true, own);
                 result(params, json!({}))
             }
             _ => error(-32602, "No session with given id"),

@@ -11,7 +11,8 @@ use crate::sim::truth::{Id, Kind};
 const MAY_FAIL: [&str; 2] = ["Page.enable", "Emulation.setFocusEmulationEnabled"];
 
 impl Browser {
-    pub fn session_command(&mut self, id: i64, session: &Id, method: &str, params: &Value) {
+    /// `own`: of the engine's own accord, not for a client.
+    pub fn session_command(&mut self, id: i64, session: &Id, method: &str, params: &Value, own: bool) {
         let Some((target, made_for)) = self.sessions.get(session).map(|s| (s.target.clone(), s.made_for)) else {
             return;
         };
@@ -22,7 +23,7 @@ impl Browser {
                 return self.answer(id, Some(session), &done);
             }
             "Target.detachFromTarget" => {
-                let answer = self.detach(Some(session), params);
+                let answer = self.detach(Some(session), params, own);
                 return self.answer(id, Some(session), &answer);
             }
             "Runtime.runIfWaitingForDebugger" => {
@@ -97,15 +98,23 @@ impl Browser {
             session.auto_attach = auto;
         }
         if !on {
-            let below: Vec<Id> =
-                self.sessions.iter().filter(|(_, s)| s.parent.as_ref() == Some(session)).map(|(id, _)| id.clone()).collect();
+            let below: Vec<Id> = self
+                .sessions
+                .iter()
+                .filter(|(_, s)| s.parent.as_ref() == Some(session))
+                .map(|(id, _)| id.clone())
+                .collect();
             for child in below {
                 self.kill(&child, true);
             }
         } else if !was_on {
             // What runs already is attached without a hold; what is held waits for those before.
-            let children: Vec<Id> =
-                self.targets.iter().filter(|(_, t)| t.parent.as_ref() == Some(target)).map(|(id, _)| id.clone()).collect();
+            let children: Vec<Id> = self
+                .targets
+                .iter()
+                .filter(|(_, t)| t.parent.as_ref() == Some(target))
+                .map(|(id, _)| id.clone())
+                .collect();
             for child in children {
                 let Some(known) = self.targets.get_mut(&child) else { continue };
                 known.attachers.push_back(Some(session.clone()));
