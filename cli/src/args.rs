@@ -86,6 +86,9 @@ pub struct ServeArgs {
     /// Active tasks at most.
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub max_tasks: usize,
+    /// Do not give the keyboard focus back to the person's tab when an agent's click or popup has taken it.
+    #[arg(long)]
+    pub leave_focus: bool,
     /// Write every message to and from the browser to this file, as JSON Lines. It will hold page data: passwords
     /// typed,
     /// cookies, contents.

@@ -173,6 +173,11 @@ impl Ledger {
         }
     }
 
+    /// Whether a page of any task's is in that window.
+    pub fn is_owned_window(&self, window: WindowId) -> bool {
+        self.windows.contains_key(&window)
+    }
+
     pub fn download(&self, task: TaskId, download: DownloadId) -> Relation {
         match self.downloads.get(&download) {
             Some(owner) if *owner == task => Relation::Owned,

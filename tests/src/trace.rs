@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! # comment
-//! start                                   the root gates are put up and answered
+//! start [headed]                          the root gates are put up and answered
 //! task NAME isolated|shared [deny=HOST] [ttl=SECONDS]
 //! join c1 NAME      leave c1      end NAME [keep]      after SECONDS      lost
 //! page P1 [context=CTX] [opener=P0] [url=URL]    a page appears (guard session G-P1) and takes its gates
@@ -40,6 +40,7 @@ pub fn config(origin: BrowserOrigin) -> EngineConfig {
         read_dirs: vec![PathBuf::from("/granted")],
         write_dirs: Vec::new(),
         temp_dir: PathBuf::from("/tmp"),
+        return_focus: true,
     }
 }
 
@@ -164,7 +165,7 @@ impl Runner {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let rest = rest.trim();
         match word {
-            "start" => self.start(),
+            "start" => self.start(if rest == "headed" { "UA" } else { "Headless UA" }),
             "task" => self.task(rest),
             "join" => {
                 let (name, task) = rest.split_once(' ').expect("join CLIENT TASK");
@@ -201,12 +202,12 @@ impl Runner {
         self.input(Input::Admin { request: AdminRequest(self.requests), command });
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, user_agent: &str) {
         self.engine.start(self.now);
         self.drain();
         self.output.clear();
         for (method, result) in [
-            ("Browser.getVersion", json!({"product": "Chrome/156", "userAgent": "UA", "protocolVersion": "1.3"})),
+            ("Browser.getVersion", json!({"product": "Chrome/156", "userAgent": user_agent, "protocolVersion": "1.3"})),
             ("Target.getBrowserContexts", json!({"browserContextIds": [], "defaultBrowserContextId": "PROFILE"})),
             ("Target.setDiscoverTargets", json!({})),
             ("Fetch.enable", json!({})),

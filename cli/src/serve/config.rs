@@ -68,6 +68,7 @@ impl Config {
             read_dirs: reads.iter().map(|dir| directory(dir, "--grant-read")).collect::<Result<_, _>>()?,
             write_dirs: args.grant_write.iter().map(|dir| directory(dir, "--grant-write")).collect::<Result<_, _>>()?,
             temp_dir: directory(&std::env::temp_dir(), "TMPDIR")?,
+            return_focus: !args.leave_focus,
         };
         let settings = Settings {
             listen: args.listen,

@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 
 use ownership::id::{ClientId, ClientSessionId, ContextId, SessionId, TargetId, TaskId};
 
+use super::focus::FocusStep;
 use super::info::Filter;
 use super::io::AdminRequest;
 
@@ -25,6 +26,8 @@ pub enum Learn {
     Setup,
     /// `executionContextId` of an isolated world.
     World,
+    /// A mouse press or touch, which takes the focus where there are windows.
+    Press,
     /// `windowId` of this page's window.
     Window(TargetId),
     /// A browser context of this client's.
@@ -96,6 +99,8 @@ pub enum Purpose {
     /// A client's init script, in force on the guard's session for the first document.
     Mirror(TargetId),
     Attach(AttachCall),
+    /// On the way to giving the focus back.
+    Focus(FocusStep),
     /// Titles and URLs as they are now, for an answer that tells them.
     Refresh(Listing),
     /// One step of ending a task.

@@ -47,6 +47,7 @@ impl Engine {
             Purpose::FrameTree(target) => self.frame_tree_answered(target, outcome),
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
             Purpose::LetGo { session, parent } => self.child_let_go(session, parent),
+            Purpose::Focus(step) => self.focus_answered(step, outcome),
             Purpose::Refresh(listing) => self.refreshed(listing, outcome),
             Purpose::Mirror(target) => self.mirror_answered(target, outcome),
             Purpose::EndTask(task) => self.end_step_done(task),
@@ -67,6 +68,9 @@ impl Engine {
                 self.error(to, error.get());
             }
         }
+        if learn == Learn::Press {
+            self.give_focus_back();
+        }
         if let (Learn::Setup, Some(session)) = (learn, session) {
             self.setup_answered(session);
         }
@@ -74,7 +78,7 @@ impl Engine {
 
     fn learn(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, result: &RawValue) {
         match learn {
-            Learn::Nothing | Learn::Setup => {}
+            Learn::Nothing | Learn::Setup | Learn::Press => {}
             Learn::World => {
                 let world = value(Some(result))["executionContextId"].as_i64();
                 if let (Some(world), Some(session)) = (world, session.and_then(|id| self.client_session_mut(id))) {

@@ -115,7 +115,8 @@ impl Engine {
                 Forward { session: Some(session), method: row.method, params: raw },
             )?;
             self.note_navigation(session, row.method);
-            self.forward(to, permitted, learn_from(row.method));
+            let learn = if is_press(row.method, raw) { Learn::Press } else { learn_from(row.method) };
+            self.forward(to, permitted, learn);
             return Ok(());
         }
         // What is judged is what is sent: parsed once, and rendered again from the parsed value.
@@ -252,6 +253,16 @@ fn learn_from(method: &str) -> Learn {
         "Page.createIsolatedWorld" => Learn::World,
         method if is_setup(method) => Learn::Setup,
         _ => Learn::Nothing,
+    }
+}
+
+/// Input that makes Chromium activate the window of the page (measured).
+fn is_press(method: &str, params: &str) -> bool {
+    match method {
+        "Input.dispatchMouseEvent" | "Input.emulateTouchFromMouseEvent" => params.contains("mousePressed"),
+        "Input.dispatchTouchEvent" => params.contains("touchStart"),
+        "Input.synthesizeTapGesture" => true,
+        _ => false,
     }
 }
 

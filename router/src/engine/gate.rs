@@ -69,7 +69,10 @@ fn always_holdable(url: &str) -> bool {
 pub(super) fn is_guard_event(method: &str) -> bool {
     method.starts_with("Page.frame")
         || method.starts_with("Target.")
-        || matches!(method, "Page.navigatedWithinDocument" | "ServiceWorker.workerRegistrationUpdated")
+        || matches!(
+            method,
+            "Page.javascriptDialogOpening" | "Page.navigatedWithinDocument" | "ServiceWorker.workerRegistrationUpdated"
+        )
 }
 
 impl Engine {
@@ -100,6 +103,8 @@ impl Engine {
             "Page.frameStoppedLoading" => self.frame_stopped_loading(page, params),
             "Page.frameNavigated" => self.frame_navigated(page, params),
             "Page.navigatedWithinDocument" => self.navigated_within_document(page, params),
+            // A beforeunload dialog brings its page's window to the front.
+            "Page.javascriptDialogOpening" if params["type"] == "beforeunload" => self.give_focus_back(),
             "ServiceWorker.workerRegistrationUpdated" => self.worker_registrations_updated(page, params),
             "Target.attachedToTarget" => self.guard_child_attached(page, params),
             "Target.detachedFromTarget" => {

@@ -32,6 +32,8 @@ pub struct EngineConfig {
     pub write_dirs: Vec<PathBuf>,
     /// The OS temp directory (absolute, canonical).
     pub temp_dir: PathBuf,
+    /// Give the keyboard focus back to the person's tab when an agent's click or popup has taken it.
+    pub return_focus: bool,
 }
 
 /// How a task's pages relate to the profile.

@@ -7,6 +7,7 @@ mod attach;
 mod calls;
 mod check;
 mod events;
+mod focus;
 mod from_browser;
 mod from_client;
 mod gate;
@@ -74,6 +75,7 @@ pub struct Engine {
     expected: Vec<Expected>,
     undecided: Vec<Undecided>,
     hidden_frames: HiddenFrames,
+    focus: focus::Focus,
     /// Scopes of service workers, by browser context and registration.
     worker_scopes: FxHashMap<ContextId, FxHashMap<String, String>>,
     said_once: FxHashSet<String>,
@@ -105,6 +107,7 @@ impl Engine {
             expected: Vec::new(),
             undecided: Vec::new(),
             hidden_frames: HiddenFrames::default(),
+            focus: focus::Focus::default(),
             worker_scopes: FxHashMap::default(),
             said_once: FxHashSet::default(),
         }

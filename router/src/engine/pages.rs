@@ -199,6 +199,10 @@ impl Engine {
         let message = format!("page {id} is this task's: {lineage:?}");
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Claimed, message });
         self.put_up_gates(id, guard);
+        self.learn_own_window(id);
+        if matches!(lineage, Lineage::OpenedBy(_) | Lineage::ClickedIn(_)) {
+            self.give_focus_back();
+        }
         self.show(id);
     }
 
@@ -322,7 +326,7 @@ impl Engine {
     pub(super) fn release(&mut self, id: TargetId, why: &str) {
         let Some(task) = self.ledger.owner(id) else { return };
         let Some(target) = self.targets.get_mut(&id) else { return };
-        let sessions = std::mem::take(&mut target.sessions);
+        target.sessions.clear();
         let guard = target.guard.take();
         let hold = target.hold.take();
         let delayed = std::mem::take(&mut target.delayed_documents);
@@ -331,6 +335,9 @@ impl Engine {
         target.stage = Stage::Seen;
         target.claim = None;
         target.navigation = None;
+        // Those on frames and workers below it too, where a client has attached to them from its root.
+        let mut sessions: Vec<SessionId> = self.sessions_attached_below(id).collect();
+        sessions.sort_unstable();
         for session in sessions {
             // Upstream first, so that nothing which the client sends from now on could be before it.
             self.own_first(None, "Target.detachFromTarget", &json!({"sessionId": session.as_str()}));
@@ -353,6 +360,13 @@ impl Engine {
         let message = format!("page {id} was released, the tab stays open: {why}");
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Released, message });
         self.recheck_waiters();
+    }
+
+    fn sessions_attached_below(&self, page: TargetId) -> impl Iterator<Item = SessionId> + '_ {
+        self.sessions.iter().filter_map(move |(id, session)| match session {
+            Session::Client(session) if session.page == page && session.parent.is_none() => Some(*id),
+            _ => None,
+        })
     }
 
     /// The guard is no more, and the guards below it if it was the page's own. What they were asked is never answered.

@@ -259,7 +259,7 @@ impl Checker {
         // As it stands, and where there are escapes also as Chromium reads it.
         let decoded = if text.contains("\\u") { frame["params"].to_string() } else { String::new() };
         let envelope = frame["sessionId"].as_str();
-        for token in tokens(text).filter(|token| Some(*token) != envelope).chain(tokens(&decoded)) {
+        for token in tokens(text).into_iter().filter(|token| Some(*token) != envelope).chain(tokens(&decoded)) {
             let Some(thing) = browser.truth.get(token).filter(|thing| thing.alive && !thing.doomed) else { continue };
             let fine = match (who, thing.kind) {
                 (Some((client, _)), Kind::Session) => thing.made_for == Some(client),

@@ -407,7 +407,7 @@ fn put(params: &mut Value, path: &str, value: Value) {
 /// The same to every parser, and another text: the first hex letter of each id is written as an escape.
 fn escaped(text: &str) -> String {
     let mut out = text.to_owned();
-    let ids: std::collections::BTreeSet<&str> = super::truth::tokens(text).collect();
+    let ids: std::collections::BTreeSet<&str> = super::truth::tokens(text).into_iter().collect();
     for token in ids {
         if let Some(first) = token.chars().next() {
             out = out.replace(token, &format!("\\u{:04x}{}", first as u32, &token[1..]));

@@ -202,13 +202,14 @@ fn foreign_page(browser: &Browser) -> Option<String> {
 
 fn names_a_strangers_session(text: &str, browser: &Browser) -> bool {
     super::truth::tokens(text)
+        .into_iter()
         .filter_map(|token| browser.sessions.get(token))
         .any(|session| browser.owner(&session.target) == Owner::Person)
 }
 
 /// The session of that frame, if it is a client's on a page that its guard holds.
 fn held_by_guard(text: &str, browser: &Browser) -> Option<String> {
-    super::truth::tokens(text).find_map(|token| {
+    super::truth::tokens(text).into_iter().find_map(|token| {
         let session = browser.sessions.get(token).filter(|session| session.made_for.is_some())?;
         let target = browser.targets.get(&session.target)?;
         (target.parent.is_none() && target.held_by.is_some()).then(|| token.to_owned())

@@ -61,7 +61,7 @@ pub struct Thing {
 pub struct Truth {
     // Only ever looked up: iterating would make runs differ.
     things: HashMap<Id, Thing>,
-    /// What the engine has been told of, in that order. A client cannot know anything else.
+    /// What the engine or a client has read, in that order. Nobody can know anything else.
     seen: BTreeMap<Kind, Vec<Id>>,
     counts: BTreeMap<Kind, usize>,
 }
@@ -139,10 +139,33 @@ impl Truth {
     }
 }
 
-/// Everything in a text that has the shape of an id, wherever it stands.
-pub fn tokens(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !(c.is_ascii_hexdigit() || c == '-')).filter(|token| matches!(token.len(), 32 | 36))
+/// Everything in a text that has the shape of an id, wherever it stands. (By hand: two thousand debug runs spend a sixth of
+/// their time here otherwise.)
+pub fn tokens(text: &str) -> Vec<&str> {
+    let bytes = text.as_bytes();
+    let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
+    while at <= bytes.len() {
+        if at == bytes.len() || !PART_OF_ID[bytes[at] as usize] {
+            if at - start == 32 || at - start == 36 {
+                found.push(&text[start..at]);
+            }
+            start = at + 1;
+        }
+        at += 1;
+    }
+    found
 }
+
+/// Hex digits and the dashes of guids.
+static PART_OF_ID: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_hexdigit() || byte as u8 == b'-';
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
@@ -153,7 +176,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let (hex, guid) = (rng.hex(), rng.guid());
         let text = format!(r#"{{"a":"{hex}","b":["x {guid} y"],"c":"{hex}0"}}"#);
-        assert_eq!(tokens(&text).collect::<Vec<_>>(), [&hex, &guid]);
+        assert_eq!(tokens(&text), [&hex, &guid]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use router::engine::io::{
     AdminCommand, AdminError, AdminReply, AdminRequest, BrowserOrigin, Input, Output, TaskContext, TaskSpec,
 };
 
-use super::browser::{Browser, FORBIDDEN, Incoming};
+use super::browser::{Browser, FORBIDDEN, Incoming, Said};
 use super::check::{Belongs, Check, Checker, Rule, broken};
 use super::client::Client;
 use super::commands::Generator;
@@ -101,8 +101,11 @@ impl World {
     /// frames at a time.
     pub fn deliver(&mut self, batch: usize) -> Check {
         for _ in 0..batch {
-            let Some(text) = self.browser.outbox.pop_front() else { break };
-            self.browser.truth.see(&text);
+            let Some(Said { text, on_root }) = self.browser.outbox.pop_front() else { break };
+            // What comes on a session that the engine has given up, it does not read.
+            if on_root {
+                self.browser.truth.see(&text);
+            }
             self.log.frame("b>", &text);
             self.subject.handle(self.now, Input::BrowserFrame { text: &text });
         }
@@ -252,6 +255,7 @@ impl World {
                 let Some(task) = self.clients.get(no).map(|client| client.task) else { return Ok(()) };
                 let who = self.belongs(task);
                 self.checker.to_client(&mut self.clients[no], who, &text, &self.browser)?;
+                self.browser.truth.see(&text);
             }
             Output::ToBrowser { text, on_behalf } => {
                 self.log.to_browser(&text, on_behalf);

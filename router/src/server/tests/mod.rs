@@ -162,6 +162,7 @@ fn settings() -> Settings {
             read_dirs: vec![],
             write_dirs: vec![],
             temp_dir: std::env::temp_dir(),
+            return_focus: false,
         },
     }
 }

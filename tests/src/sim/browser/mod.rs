@@ -24,6 +24,12 @@ pub const FORBIDDEN: &str = "forbidden.test";
 /// What only the person visits. No client may ever read it.
 pub const PRIVATE: &str = "private.test";
 
+/// A frame for the engine.
+pub struct Said {
+    pub text: String,
+    pub on_root: bool,
+}
+
 /// A frame from the engine.
 pub struct Incoming {
     pub text: String,
@@ -168,7 +174,7 @@ pub struct Browser {
     pub truth: Truth,
     pub rng: Rng,
     pub inbox: VecDeque<Incoming>,
-    pub outbox: VecDeque<String>,
+    pub outbox: VecDeque<Said>,
     pub contexts: BTreeMap<Id, Context>,
     pub profile: Id,
     pub targets: BTreeMap<Id, Target>,
@@ -233,7 +239,7 @@ impl Browser {
     // --- saying -------------------------------------------------------------------------------------------------
 
     pub fn say(&mut self, frame: &Value) {
-        self.outbox.push_back(frame.to_string());
+        self.outbox.push_back(Said { text: frame.to_string(), on_root: frame.get("sessionId").is_none() });
     }
 
     pub fn event(&mut self, session: Option<&Id>, method: &str, mut params: Value) {
