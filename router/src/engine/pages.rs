@@ -200,9 +200,8 @@ impl Engine {
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Claimed, message });
         self.put_up_gates(id, guard);
         self.learn_own_window(id);
-        if matches!(lineage, Lineage::OpenedBy(_) | Lineage::ClickedIn(_)) {
-            self.give_focus_back();
-        }
+        // A popup takes the focus, and any new window stands above the person's.
+        self.give_focus_back();
         self.show(id);
     }
 
