@@ -142,7 +142,7 @@ impl Rig {
     }
 
     /// The time of these frames alone, and what they led to.
-    fn from_browser(&mut self, frames: &[String], outputs: &mut Vec<Output>) -> Duration {
+    fn browser_says(&mut self, frames: &[String], outputs: &mut Vec<Output>) -> Duration {
         let begin = Instant::now();
         for text in frames {
             self.engine.handle(self.now, Input::BrowserFrame { text });
@@ -153,7 +153,7 @@ impl Rig {
         begin.elapsed()
     }
 
-    fn from_clients(&mut self, frames: &[(ClientId, String)], outputs: &mut Vec<Output>) -> Duration {
+    fn clients_say(&mut self, frames: &[(ClientId, String)], outputs: &mut Vec<Output>) -> Duration {
         let begin = Instant::now();
         for (client, text) in frames {
             self.engine.handle(self.now, Input::ClientFrame { client: *client, text });
@@ -245,7 +245,7 @@ fn round(rig: &mut Rig, scenario: &Scenario) -> Round {
         let page = |n: usize| (batch * BATCH + n) % rig.pages.len();
         if scenario.event > 0 {
             let events: Vec<String> = (0..BATCH).map(|n| event(&rig.pages[page(n)], scenario.event)).collect();
-            round.time += rig.from_browser(&events, &mut outputs);
+            round.time += rig.browser_says(&events, &mut outputs);
             round.count(events.iter().map(String::len));
             assert_eq!(outputs.len(), BATCH, "every event is delivered");
             outputs.clear();
@@ -253,13 +253,13 @@ fn round(rig: &mut Rig, scenario: &Scenario) -> Round {
         }
         let commands: Vec<(ClientId, String)> =
             (0..BATCH).map(|n| command(&rig.pages[page(n)], n, scenario.command)).collect();
-        let time = rig.from_clients(&commands, &mut outputs);
+        let time = rig.clients_say(&commands, &mut outputs);
         if scenario.counts_commands {
             round.time += time;
             round.count(commands.iter().map(|(_, text)| text.len()));
         }
         let responses: Vec<String> = outputs.drain(..).map(|output| response(&output, scenario.response)).collect();
-        round.time += rig.from_browser(&responses, &mut outputs);
+        round.time += rig.browser_says(&responses, &mut outputs);
         round.count(responses.iter().map(String::len));
         assert_eq!(outputs.len(), BATCH, "every response is delivered");
         outputs.clear();

@@ -327,8 +327,10 @@ impl Engine {
             self.session_gone(child);
         }
         self.sessions.remove(&session);
+        let mut unanswered = Vec::new();
         if let Some(target) = self.targets.get_mut(&target) {
             target.sessions.retain(|other| *other != session);
+            unanswered.extend(target.held_below.extract_if(.., |(held, _)| *held == session));
         }
         let known = self.clients.get_mut(&client).is_some_and(|state| state.sessions.remove(&shown).is_some());
         if known {
@@ -339,6 +341,9 @@ impl Engine {
         // and ignore the answer, and whoever counts responses gets one for each command.
         for purpose in self.calls.drain_session(session) {
             self.unanswerable(purpose);
+        }
+        for (_, to) in unanswered {
+            self.refuse(to, &Refusal::unknown_session());
         }
         self.no_longer_awaited(target, client, Some(scope));
         self.continue_delayed_documents(target);

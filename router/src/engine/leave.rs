@@ -77,12 +77,20 @@ impl Engine {
     /// pages that waited for it run; contexts that were to go with it go.
     pub(super) fn client_left(&mut self, client: ClientId) {
         let Some(state) = self.clients.remove(&client) else { return };
-        for shown in state.sessions.values() {
+        let (below, above): (Vec<&Shown>, Vec<&Shown>) = state.sessions.values().partition(|shown| match shown {
+            Shown::Real(session) => self.client_session(*session).is_some_and(|session| session.parent.is_some()),
+            Shown::Browser { .. } => false,
+        });
+        for shown in below.into_iter().chain(above) {
             let Shown::Real(session) = *shown else { continue };
             let parent = match self.client_session(session) {
                 Some(gone) => gone.parent,
                 None => continue,
             };
+            if parent.is_some() {
+                // What it holds below its pages has to run before they are detached: a held service worker never would.
+                self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
+            }
             if parent.is_none() {
                 self.own(None, "Target.detachFromTarget", &json!({"sessionId": session.as_str()}), Purpose::Nothing);
             }
@@ -95,6 +103,7 @@ impl Engine {
             self.calls.drain_session(session);
             if let Some(target) = self.targets.get_mut(&target) {
                 target.sessions.retain(|other| *other != session);
+                target.held_below.retain(|(held, _)| *held != session);
             }
             self.continue_delayed_documents(target);
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::attach::Offer;
-use super::calls::Purpose;
+use super::calls::{Learn, Purpose};
 use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
 use super::state::{Hold, Session, Stage, Target, TaskState, Undecided};
@@ -55,6 +55,9 @@ impl Engine {
         let Some(context) = self.targets.get(&id).and_then(|target| target.info.context) else { return };
         let (kind, lineage) = (TargetKind::ServiceWorker, Lineage::InContext);
         self.change(Change::Claimed { target: id, task, kind, context, lineage });
+        if let Some(target) = self.targets.get_mut(&id) {
+            target.hold = Some(Hold { since: self.now, awaited: Vec::new(), paused_documents: Vec::new() });
+        }
         self.show(id);
     }
 
@@ -259,8 +262,15 @@ impl Engine {
         if !ready {
             return;
         }
-        let (Some(hold), Some(guard)) = (target.hold.take(), target.guard) else { return };
-        self.own(Some(guard), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
+        let Some(hold) = target.hold.take() else { return };
+        let (guard, below) = (target.guard, std::mem::take(&mut target.held_below));
+        if let Some(guard) = guard {
+            self.own(Some(guard), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
+        }
+        for (session, to) in below {
+            let purpose = Purpose::Client { to, learn: Learn::Nothing };
+            self.transmit(Some(session), "Runtime.runIfWaitingForDebugger", "{}", purpose, Some(to.client), false);
+        }
         // Documents that were under way before the page could be held (ctrl-click, createTarget{url}) go on only now,
         // so that init scripts are in place when they commit.
         if let Some(target) = self.targets.get_mut(&id) {

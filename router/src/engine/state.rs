@@ -175,6 +175,9 @@ pub struct Target {
     pub stage: Stage,
     pub guard: Option<SessionId>,
     pub hold: Option<Hold>,
+    /// A service worker that is held below a page: its clients' wishes to run it, kept until they have set up the session that
+    /// they have on it from the root, as it would be if that one held it too.
+    pub held_below: Vec<(SessionId, ReplyTo)>,
     /// Documents that go on when the clients' set-up commands are answered.
     pub delayed_documents: Vec<String>,
     /// What the guard does for the first document in the clients' place, and how it is undone; see `mirror.rs`.
@@ -198,6 +201,7 @@ impl Target {
             stage: Stage::Seen,
             guard: None,
             hold: None,
+            held_below: Vec::new(),
             delayed_documents: Vec::new(),
             mirrored: Vec::new(),
             sessions: Vec::new(),

@@ -152,7 +152,7 @@ impl Script<'_> {
         ];
         let mut frame = json!({"id": self.byte(), "method": self.pick(&methods), "params": {
             "targetId": self.pick(&IDS), "sessionId": self.pick(&IDS), "url": self.pick(&TEXTS), "discover": true,
-            "autoAttach": self.byte() % 4 > 0, "waitForDebuggerOnStart": true, "flatten": true,
+            "autoAttach": !self.byte().is_multiple_of(4), "waitForDebuggerOnStart": true, "flatten": true,
         }});
         self.session(&mut frame);
         frame.to_string()

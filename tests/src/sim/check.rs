@@ -80,7 +80,7 @@ impl Checker {
 
     // --- to a client --------------------------------------------------------------------------------------------
 
-    pub fn to_client(&mut self, client: &mut Client, who: Belongs, text: &str, browser: &Browser) -> Check {
+    pub fn delivery(&mut self, client: &mut Client, who: Belongs, text: &str, browser: &Browser) -> Check {
         if !client.connected {
             return broken(Rule::OwnSession, format!("c{} is gone and gets {text}", client.no));
         }
@@ -248,7 +248,7 @@ impl Checker {
     // --- to the browser -----------------------------------------------------------------------------------------
 
     /// `who`: the client for which it is sent and its task.
-    pub fn to_browser(&mut self, text: &str, who: Option<(ClientNo, Belongs)>, browser: &mut Browser) -> Check {
+    pub fn sending(&mut self, text: &str, who: Option<(ClientNo, Belongs)>, browser: &mut Browser) -> Check {
         let Ok(frame) = serde_json::from_str::<Value>(text) else {
             return broken(Rule::Gates, format!("not JSON: {text}"));
         };

@@ -313,7 +313,7 @@ impl Generator<'_> {
     }
 
     fn command(&mut self, method: &str, mut params: Value, session: Option<&str>) -> String {
-        let nonce = format!("n{}", self.rng.next());
+        let nonce = format!("n{}", self.rng.draw());
         params["nonce"] = json!(nonce);
         let id = self.next_id(session);
         let mut frame = json!({"id": id, "method": method, "params": params});

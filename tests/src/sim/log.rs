@@ -23,7 +23,7 @@ impl Log {
         self.line(|| format!("{whose} {text}"));
     }
 
-    pub fn to_browser(&mut self, text: &str, on_behalf: Option<ClientId>) {
+    pub fn command(&mut self, text: &str, on_behalf: Option<ClientId>) {
         self.line(|| match on_behalf {
             Some(client) => format!("  b< {text} for c{}", client.0),
             None => format!("  b< {text}"),

@@ -8,7 +8,7 @@ impl Rng {
         Rng(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,7 +18,7 @@ impl Rng {
 
     /// From 0 to `n - 1`; 0 when there is nothing to choose from. (The bias of the remainder does not matter here.)
     pub fn below(&mut self, n: usize) -> usize {
-        if n == 0 { 0 } else { (self.next() % n as u64) as usize }
+        if n == 0 { 0 } else { (self.draw() % n as u64) as usize }
     }
 
     /// True in `percent` of a hundred.
@@ -44,12 +44,12 @@ impl Rng {
 
     /// Thirty-two upper-case hex digits, the shape of Chromium's ids.
     pub fn hex(&mut self) -> String {
-        format!("{:016X}{:016X}", self.next(), self.next())
+        format!("{:016X}{:016X}", self.draw(), self.draw())
     }
 
     /// A dashed guid, the shape of a download's id.
     pub fn guid(&mut self) -> String {
-        let (a, b) = (self.next(), self.next());
+        let (a, b) = (self.draw(), self.draw());
         format!(
             "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
             a >> 32,
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn it_is_splitmix64() {
         let mut rng = Rng::new(1_234_567);
-        assert_eq!([rng.next(), rng.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+        assert_eq!([rng.draw(), rng.draw()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
     }
 
     #[test]

@@ -254,14 +254,14 @@ impl World {
                 self.log.frame(&format!("  c{no}<"), &text);
                 let Some(task) = self.clients.get(no).map(|client| client.task) else { return Ok(()) };
                 let who = self.belongs(task);
-                self.checker.to_client(&mut self.clients[no], who, &text, &self.browser)?;
+                self.checker.delivery(&mut self.clients[no], who, &text, &self.browser)?;
                 self.browser.truth.see(&text);
             }
             Output::ToBrowser { text, on_behalf } => {
-                self.log.to_browser(&text, on_behalf);
+                self.log.command(&text, on_behalf);
                 let who = on_behalf.map(|client| client.0 as usize);
                 let belongs = who.map(|no| (no, self.belongs(self.clients[no].task)));
-                self.checker.to_browser(&text, belongs, &mut self.browser)?;
+                self.checker.sending(&text, belongs, &mut self.browser)?;
                 let cause = belongs.map(|(_, belongs)| belongs.task).or(self.cause);
                 self.browser.inbox.push_back(Incoming { text, on_behalf: who, cause });
             }

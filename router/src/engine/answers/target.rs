@@ -316,6 +316,13 @@ impl Engine {
             return Err(Refusal::method_not_found(ask.row.method));
         };
         let own_hold = self.client_session(session).is_some_and(|session| session.parent.is_some());
+        if own_hold && self.waits_for_its_root_session(session) {
+            let target = self.client_session(session).map(|session| session.target);
+            if let Some(target) = target.and_then(|target| self.targets.get_mut(&target)) {
+                target.held_below.push((session, ask.to));
+            }
+            return Ok(());
+        }
         if own_hold {
             let forward = self.permit_forward(
                 ask.to,
@@ -329,6 +336,14 @@ impl Engine {
         }
         self.asked_to_run(session);
         self.done(ask.to)
+    }
+
+    /// A service worker runs when one of its holds ends, and Playwright ends that below its page at once, counting on the
+    /// root's: what it sets up on its session from the root (interception of the worker's script) has to come first.
+    fn waits_for_its_root_session(&self, session: SessionId) -> bool {
+        self.client_session(session)
+            .and_then(|session| self.targets.get(&session.target))
+            .is_some_and(|target| target.info.kind == "service_worker" && target.hold.is_some())
     }
 
     // --- pages --------------------------------------------------------------------------------------------------
