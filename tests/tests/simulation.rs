@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tabwarden_tests::sim::{self, Failure, Fault};
 
 /// Chosen so that all of it takes about twenty seconds in a debug build on two cores.
-const SEEDS: Range<u64> = 0..2000;
+const SEEDS: Range<u64> = 0..1600;
 const STEPS: usize = 200;
 
 /// How much of a trace a failure shows; `SIM_SEED` shows all.

@@ -1,4 +1,4 @@
-//! The trace of a run. Off by default, since two thousand runs would write it for nobody; a run that fails is repeated with
+//! The trace of a run. Off by default, since so many runs would write it for nobody; a run that fails is repeated with
 //! it, which gives the same run.
 
 use ownership::id::ClientId;

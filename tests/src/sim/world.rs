@@ -21,7 +21,7 @@ use super::tamper::{Fault, Subject};
 use super::truth::{ClientNo, TaskNo};
 use crate::trace;
 
-/// Parsed once: two thousand runs would read the same text anew.
+/// Parsed once: so many runs would read the same text anew.
 static POLICIES: LazyLock<[Arc<Policy>; 2]> =
     LazyLock::new(|| [trace::policy_without(&[]), trace::policy_without(&[FORBIDDEN])]);
 

@@ -339,7 +339,8 @@ impl Browser {
 
     fn download(&mut self) {
         let Some(page) = self.any(|_, _| true) else { return };
-        if !self.root.downloads {
+        let told = self.targets.get(&page).is_some_and(|page| self.root.downloads.contains(&page.context));
+        if !told {
             return;
         }
         let owner = self.owner(&page);

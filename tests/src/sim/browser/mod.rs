@@ -167,7 +167,8 @@ pub struct Root {
     /// With its filter.
     pub auto_attach: Option<Value>,
     pub fetch: bool,
-    pub downloads: bool,
+    /// Contexts whose downloads are told.
+    pub downloads: BTreeSet<Id>,
 }
 
 pub struct Browser {

@@ -60,7 +60,11 @@ impl Browser {
                 }
             }
             "Browser.setDownloadBehavior" => {
-                self.root.downloads |= params["eventsEnabled"] == json!(true);
+                let context = params["browserContextId"].as_str().map_or(self.profile.clone(), Id::from);
+                match params["eventsEnabled"] == json!(true) {
+                    true => self.root.downloads.insert(context),
+                    false => self.root.downloads.remove(&context),
+                };
                 done
             }
             "Fetch.continueRequest" | "Fetch.failRequest" => {
