@@ -108,7 +108,7 @@ fn rule<'a>(source: Source<'a>, value: &'a Value<'a>, sets: &Sets) -> Result<(Ru
     let rule = Rule {
         rule: Arc::new(RuleRef { id: id.to_owned(), file: source.file.to_owned(), line: source.line(id_span.clone()) }),
         effect,
-        verbs: verbs(source, fields.need("verbs", "verbs = [\"view\"]")?)?,
+        verbs: verbs(source, fields.need("verbs", "verbs = [\"view\"]")?, effect)?,
         to: hosts::to(source, fields.need("to", "to = { host = \"example.com\" }")?, sets)?,
         schemes: schemes(source, fields.get("schemes"), effect)?,
         ports: ports(source, fields.get("ports"), effect)?,
@@ -130,10 +130,24 @@ fn verdict(source: Source<'_>, text: &str, span: Range<usize>, key: &str) -> Res
     }
 }
 
-fn verbs(source: Source<'_>, value: &Value<'_>) -> Result<Verbs> {
+/// A rule that denies what nothing enforces yet would promise what does not hold, so it is an error.
+const ENFORCED: [Verb; 2] = [Verb::Navigate, Verb::Frame];
+
+fn verbs(source: Source<'_>, value: &Value<'_>, effect: Verdict) -> Result<Verbs> {
     let mut verbs = Verbs::default();
     for value in full_array(source, value, "verbs", "\"*\"")? {
         let (name, span) = text(source, value, "verbs")?;
+        let named: Vec<Verb> =
+            Verb::parse(name).into_iter().chain(Verb::group(name).into_iter().flatten().copied()).collect();
+        let idle =
+            named.iter().find(|verb| !ENFORCED.contains(verb)).filter(|_| name != "*" && effect != Verdict::Allow);
+        if let Some(verb) = idle {
+            let message = format!(
+                "`{}` cannot be denied yet: this version enforces `navigate` and `frame`; name these, or \"*\" to keep a host's documents away altogether",
+                verb.as_str()
+            );
+            return Err(source.error(span, message));
+        }
         match (Verb::parse(name), Verb::group(name)) {
             (Some(verb), _) => verbs.insert(verb),
             (None, Some(group)) => group.iter().for_each(|verb| verbs.insert(*verb)),

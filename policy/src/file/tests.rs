@@ -132,6 +132,23 @@ fn ids_are_unique() {
 }
 
 #[test]
+fn what_nothing_enforces_cannot_be_denied() {
+    let text = |effect: &str, verbs: &str| {
+        format!(
+            "policy = 1\nname = \"p\"\ndefault = \"deny\"\n[[rule]]\nid = \"a\"\neffect = \"{effect}\"\nverbs = [{verbs}]\nto = \"*\"\n"
+        )
+    };
+    for verbs in ["\"script\"", "\"navigate\", \"subresource\"", "\"view\""] {
+        let error =
+            Policy::parse(&text("deny", verbs), "p.toml").err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.starts_with("p.toml:7:") && error.contains("cannot be denied yet"), "{verbs}: {error}");
+    }
+    for (effect, verbs) in [("deny", "\"*\""), ("deny", "\"navigate\", \"frame\""), ("allow", "\"script\"")] {
+        assert!(Policy::parse(&text(effect, verbs), "p.toml").is_ok(), "{effect} {verbs}");
+    }
+}
+
+#[test]
 fn verbs_are_a_closed_list() {
     assert_eq!(rule_error("verbs = [\"navigat\"]"), "p.toml:5:10: unknown verb `navigat`: did you mean `navigate`?");
     assert_eq!(

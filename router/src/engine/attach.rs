@@ -221,6 +221,7 @@ impl Engine {
                 unique_worlds: FxHashMap::default(),
                 hidden_worlds: FxHashSet::default(),
                 setup_in_flight: 0,
+                told_requests: FxHashSet::default(),
             }),
         );
         if let Some(state) = self.clients.get_mut(&client) {

@@ -34,7 +34,7 @@ impl Engine {
         }
     }
 
-    fn deliver(&mut self, session: SessionId, method: &str, raw: &str) {
+    pub(super) fn deliver(&mut self, session: SessionId, method: &str, raw: &str) {
         let Some((client, shown)) = self.client_session(session).map(|session| (session.client, session.shown)) else {
             return;
         };
@@ -57,6 +57,7 @@ impl Engine {
             "Target.attachedToTarget" => self.client_child_attached(session, &value(params)),
             "Target.detachedFromTarget" => self.client_child_detached(&value(params)),
             "Target.targetInfoChanged" => self.client_child_changed(session, &value(params), raw),
+            "Fetch.requestPaused" => self.client_request_paused(session, params, raw),
             "Runtime.executionContextCreated" => self.world_created(session, &value(params), raw),
             "Runtime.executionContextDestroyed" => self.world_destroyed(session, &value(params), raw),
             "Runtime.executionContextsCleared" => {

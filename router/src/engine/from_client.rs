@@ -107,6 +107,7 @@ impl Engine {
                 // The table gives the root no such rows; if it did, the answer is no.
                 Addressee::Scope(_) => return Err(Refusal::method_not_found(row.method)),
             };
+            self.settle_paused(session, row.method, raw)?;
             let permitted = self.permit_forward(
                 to,
                 row,
@@ -131,6 +132,7 @@ impl Engine {
             self.permit(to, row, surface, &judged, ())?;
             return Err(Refusal::method_not_found(row.method));
         };
+        self.settle_paused(session, row.method, raw)?;
         let judged = self.check_params(to, Some(session), row, &params)?;
         if row.method == "Page.navigate" && !judged.urls.iter().all(|(_, url)| policy::is_url(url)) {
             return Err(Refusal::invalid_url());

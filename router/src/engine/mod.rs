@@ -12,6 +12,7 @@ mod from_browser;
 mod from_client;
 mod gate;
 mod info;
+mod intercept;
 pub mod io;
 mod leave;
 mod mirror;
@@ -20,6 +21,7 @@ mod refusal;
 mod startup;
 mod state;
 mod tasks;
+mod workers;
 
 pub use check::UNCHECKED;
 

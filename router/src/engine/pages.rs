@@ -203,8 +203,9 @@ impl Engine {
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Claimed, message });
         self.put_up_gates(id, guard);
         self.learn_own_window(id);
-        // A popup takes the focus, and any new window stands above the person's.
-        self.give_focus_back();
+        if matches!(lineage, Lineage::OpenedBy(_) | Lineage::ClickedIn(_)) {
+            self.give_focus_back();
+        }
         self.show(id);
     }
 

@@ -66,6 +66,10 @@ impl Refusal {
         Refusal::new(-32602, "uniqueContextId not found")
     }
 
+    pub fn unknown_paused_request() -> Refusal {
+        Refusal::new(-32602, "Invalid InterceptionId.")
+    }
+
     pub fn unknown_window() -> Refusal {
         Refusal::new(-32000, "Browser window not found")
     }

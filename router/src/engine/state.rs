@@ -128,6 +128,8 @@ pub struct ClientSession {
     pub hidden_worlds: FxHashSet<i64>,
     /// Set-up commands that are not answered yet.
     pub setup_in_flight: usize,
+    /// Requests paused by its own interception, as far as it was told of them.
+    pub told_requests: FxHashSet<String>,
 }
 
 /// Where a top-level target of ours stands.

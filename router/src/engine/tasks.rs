@@ -4,10 +4,12 @@ use std::time::Instant;
 
 use ownership::id::{ContextId, TargetId, TaskId};
 use ownership::{Change, TargetKind};
+use policy::Verb;
 use serde_json::{Map, Value, json};
 
 use super::Engine;
 use super::calls::{Purpose, ReplyTo};
+use super::gate::describe_navigation;
 use super::io::{AdminError, AdminErrorKind, AdminReply, AdminRequest, CloseCode, Output, TaskContext, TaskSpec};
 use super::state::{Task, TaskState};
 use crate::wire::Outcome;
@@ -45,6 +47,12 @@ impl Engine {
                     "{living} tasks are active, which is the limit; end one first (the idlest is {idlest:?}), or raise --max-tasks"
                 ),
             );
+        }
+        if let Some(url) = &spec.open {
+            let decision = spec.policy.judge_url(Verb::Navigate, url, Some("task"));
+            if !decision.allowed() {
+                return error(AdminErrorKind::Invalid, decision.sentence(&describe_navigation(url)));
+            }
         }
         let id = TaskId(self.next_task);
         let name = spec.name.unwrap_or_else(|| format!("task-{}", id.0));

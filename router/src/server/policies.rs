@@ -56,7 +56,13 @@ fn read(path: &Path, name: &str) -> Result<Arc<Policy>, AdminError> {
 }
 
 fn parse(text: &str, file: &str, name: &str) -> Result<Arc<Policy>, AdminError> {
-    Policy::parse(text, file).map(Arc::new).map_err(|error| AdminError {
+    let policy = Policy::parse(text, file).map(Arc::new);
+    if policy.is_ok() {
+        tracing::warn!(
+            "{name} is enforced on documents (pages, frames, redirects, popups) and on URLs in commands; subresources, sockets and scripts of an allowed page are not filtered by this version."
+        );
+    }
+    policy.map_err(|error| AdminError {
         kind: AdminErrorKind::Invalid,
         message: format!("The policy {name} is not used, as it is wrong: {error}"),
     })

@@ -40,7 +40,8 @@ impl Browser {
                 return self.answer(id, Some(session), &done);
             }
             _ if made_for.is_none() && self.faults && MAY_FAIL.contains(&method) && self.rng.chance(1) => {
-                error(-32000, "Internal error")
+                // At once: a gate that fails after the page has run is more than the engine is made for.
+                return self.answer(id, Some(session), &error(-32000, "Internal error"));
             }
             "Page.enable" => {
                 self.sessions.entry(session.clone()).and_modify(|session| session.page_enabled = true);
