@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::check::{Check, Rule, broken};
+use super::client::Client;
 use super::truth::Owner;
 use super::world::{Phase, World};
 
@@ -20,6 +21,7 @@ impl World {
     /// engine waits for a client that hangs, the time passes after which it does so no longer.
     pub fn settle(&mut self) -> Check {
         self.run_out()?;
+        self.check_holds()?;
         for _ in 0..ROUNDS {
             let patient = self.subject.engine.poll_timeout().is_some_and(|due| due <= self.now + HUNG);
             if !patient || self.check_quiet().is_ok() {
@@ -29,6 +31,26 @@ impl World {
             self.run_out()?;
         }
         self.check_quiet()
+    }
+
+    /// What a guard still holds it holds for a client that hangs, and for no other reason.
+    fn check_holds(&self) -> Check {
+        for (id, target) in &self.browser.targets {
+            let holder = target.held_by.as_ref().and_then(|session| self.browser.sessions.get(session));
+            if holder.is_none_or(|session| session.made_for.is_some()) {
+                continue;
+            }
+            let waits_for = |client: &&Client| Owner::Task(client.task) == self.browser.owner(id);
+            let hangs = |client: &Client| client.connected && !client.cooperative;
+            if !self.clients.iter().filter(waits_for).any(hangs) {
+                let name = self.browser.truth.shorten(id);
+                return broken(
+                    Rule::HoldEnds,
+                    format!("{name} is held, and all of its task's clients have asked or left"),
+                );
+            }
+        }
+        Ok(())
     }
 
     pub fn run_out(&mut self) -> Check {

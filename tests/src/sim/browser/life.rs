@@ -275,8 +275,19 @@ impl Browser {
         }
         self.truth.gone(id);
         *self.ends.entry(id.clone()).or_default() += 1;
+        self.end_private_window(&target.context);
         if self.root.discover && told {
             self.event(None, "Target.targetDestroyed", json!({"targetId": &**id}));
+        }
+    }
+
+    /// The person's private windows: the context goes with the last page in it.
+    fn end_private_window(&mut self, context: &Id) {
+        let of_person = self.contexts.get(context).is_some_and(|context| context.owner == Owner::Person);
+        let used = self.targets.values().any(|target| target.context == *context);
+        if of_person && !used && *context != self.profile {
+            self.contexts.remove(context);
+            self.truth.gone(context);
         }
     }
 

@@ -17,7 +17,12 @@ impl Browser {
             return;
         };
         let done = result(params, json!({}));
+        let is_worker = self
+            .targets
+            .get(&target)
+            .is_some_and(|target| matches!(target.kind, TargetKind::Worker | TargetKind::ServiceWorker));
         let answer = match method {
+            _ if is_worker && method.starts_with("Page.") => error(-32601, &format!("'{method}' wasn't found")),
             "Target.setAutoAttach" => {
                 self.session_auto_attach(session, &target, params);
                 return self.answer(id, Some(session), &done);
