@@ -51,7 +51,8 @@ pub fn ready(
         lines.push("  no task yet; make one with `tabwarden task new NAME`".to_owned());
     }
     lines.push(String::new());
-    output::note(&lines.join("\n"));
+    // On stdout, apart from the log: the addresses of tasks are secrets.
+    output::line(&lines.join("\n"));
 }
 
 fn line(http_url: &str, tasks: &[Made]) -> Value {

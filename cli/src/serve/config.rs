@@ -95,7 +95,10 @@ fn browser(args: ServeArgs) -> Result<BrowserConfig, Failure> {
         return Ok(BrowserConfig::Attach(attached));
     }
     for flag in &args.browser_flags {
-        let name = flag.split('=').next().unwrap_or_default();
+        // Chromium takes one dash for two.
+        let bare = flag.split('=').next().unwrap_or_default().trim_start_matches('-');
+        let name = format!("--{bare}");
+        let name = name.as_str();
         if OWN_FLAGS.contains(&name) {
             return Err(Failure::usage(format!(
                 "{name} cannot be given to the browser: a debugging port would be open to every local program, and \

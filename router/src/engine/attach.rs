@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
 use super::Engine;
-use super::calls::{AttachCall, Listing, Purpose, ReplyTo};
+use super::calls::{AttachCall, Learn, Listing, Purpose, ReplyTo};
 use super::info::TargetInfo;
 use super::refusal::Refusal;
 use super::state::{Awaited, ClientSession, Session, Shown, Stage, Target, Waiter};
@@ -172,7 +172,13 @@ impl Engine {
                 return self.recheck_waiters();
             }
         };
-        let Some(session) = session else { return };
+        let Some(session) = session else {
+            self.no_longer_awaited(call.target, call.client, Some(call.scope));
+            if let Some(to) = call.reply {
+                self.refuse(to, &Refusal::target_gone());
+            }
+            return self.recheck_waiters();
+        };
         let page = self.ledger.page_of(call.target);
         let still_wanted = self.clients.get(&call.client).is_some_and(|client| {
             client.scopes.contains_key(&call.scope) && self.ledger.owner(call.target) == Some(client.task)
@@ -348,6 +354,7 @@ impl Engine {
         }
         self.no_longer_awaited(target, client, Some(scope));
         self.continue_delayed_documents(target);
+        self.end_mirroring(target);
     }
 
     fn sessions_below(&self, client: ClientId, session: SessionId, shown: ClientSessionId) -> Vec<SessionId> {
@@ -366,6 +373,21 @@ impl Engine {
             .collect();
         below.sort_unstable();
         below
+    }
+
+    /// A command that was not sent, for its size: an error to whoever waits for it, and whatever else waits goes on.
+    pub(super) fn too_large(&mut self, purpose: Purpose) {
+        match purpose {
+            Purpose::Client { to, learn } => {
+                self.refuse(to, &Refusal::too_large());
+                let session = to.session.and_then(|shown| self.clients.get(&to.client)?.sessions.get(&shown).copied());
+                if let (Learn::Setup, Some(Shown::Real(session))) = (learn, session) {
+                    self.setup_answered(session);
+                }
+            }
+            Purpose::CreatePage { to, .. } => self.refuse(to, &Refusal::too_large()),
+            other => self.unanswerable(other),
+        }
     }
 
     /// A call that the browser will never answer gets its response from us.

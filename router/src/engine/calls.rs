@@ -163,6 +163,19 @@ impl Calls {
         ids.iter().filter_map(|id| self.in_flight.remove(id)).map(|call| call.purpose).collect()
     }
 
+    /// Commands that make a page in that context.
+    pub fn creating(&self, wanted: Option<ContextId>) -> Vec<i32> {
+        let making = |call: &Call| match &call.purpose {
+            Purpose::CreatePage { context, .. } | Purpose::OpenPage { context, .. } => *context == wanted,
+            _ => false,
+        };
+        self.in_flight.iter().filter(|(_, call)| making(call)).map(|(id, _)| *id).collect()
+    }
+
+    pub fn is_in_flight(&self, id: i32) -> bool {
+        self.in_flight.contains_key(&id)
+    }
+
     pub fn purposes(&self) -> impl Iterator<Item = &Purpose> {
         self.in_flight.values().map(|call| &call.purpose)
     }

@@ -10,6 +10,7 @@ use super::Engine;
 use super::calls::ReplyTo;
 use super::from_client::Judged;
 use super::refusal::Refusal;
+use super::state::Session;
 
 /// True in one build only, whose hostile client must get through: it shows that the test can fail.
 pub const UNCHECKED: bool = cfg!(feature = "control-without-checks");
@@ -188,6 +189,18 @@ impl Engine {
             .filter(move |other| Some(other.client) == client)
     }
 
+    /// A session of another task's client or of ours, by Chromium's id or by the one that its client knows.
+    fn is_strangers_session(&self, task: TaskId, id: &str) -> bool {
+        let real = SessionId::new(id).and_then(|id| self.sessions.get(&id)).is_some_and(|session| match session {
+            Session::Guard { .. } => true,
+            Session::Client(session) => self.task_of(session.client) != Some(task),
+        });
+        let known = |id: ClientSessionId| {
+            self.clients.values().any(|client| client.task != task && client.sessions.contains_key(&id))
+        };
+        real || ClientSessionId::new(id).is_some_and(known)
+    }
+
     /// A browser context of the person's: the profile, or one that a target was seen in.
     fn is_strangers_context(&self, task: TaskId, id: &str) -> bool {
         let Some(context) = ContextId::new(id) else { return false };
@@ -201,20 +214,27 @@ impl Engine {
     pub(super) fn refuse_foreign_ids(&self, client: ClientId, raw: &str) -> Result<(), Refusal> {
         let Some(task) = self.task_of(client).filter(|_| !UNCHECKED) else { return Ok(()) };
         let foreign = |text: &str| {
-            names_any(text, |id| self.ledger.names_foreign(task, id) || self.is_strangers_context(task, id))
+            names_any(text, |id| {
+                self.ledger.names_foreign(task, id)
+                    || self.is_strangers_context(task, id)
+                    || self.is_strangers_session(task, id)
+            })
         };
         if foreign(raw) {
             return Err(Refusal::unknown_target());
         }
         // With escapes the text of a string is not what stands there.
-        if raw.contains("\\u") && serde_json::from_str(raw).is_ok_and(|value: Value| any_string(&value, &foreign)) {
+        if raw.contains("\\u") && foreign(&with_ascii_escapes_read(raw)) {
             return Err(Refusal::unknown_target());
         }
         Ok(())
     }
 }
 
-/// Ids are 32 hex digits or a dashed guid of 36: only words of these lengths are looked up.
+/// Hex digits in a row, up to which an id is looked for at each place.
+const LONGEST_WORD: usize = 1024;
+
+/// Ids are 32 hex digits or a dashed guid of 36: only what has these lengths is looked up.
 fn names_any(text: &str, is: impl Fn(&str) -> bool) -> bool {
     let bytes = text.as_bytes();
     let part_of_id = |byte: &u8| byte.is_ascii_hexdigit() || *byte == b'-';
@@ -225,7 +245,10 @@ fn names_any(text: &str, is: impl Fn(&str) -> bool) -> bool {
             Some(at) => start += at + 1,
             None => {
                 let end = bytes[start..].iter().position(|byte| !part_of_id(byte)).map_or(bytes.len(), |at| start + at);
-                if matches!(end - start, 32 | 36) && is(&text[start..end]) {
+                // An id may stand beside other hex digits. (In long runs, which are data, only a whole word counts.)
+                let places = if end - start <= LONGEST_WORD { start..=end - 32 } else { start..=start };
+                let at = |place: usize, len: usize| text.get(place..place + len).is_some_and(&is);
+                if places.into_iter().any(|place| at(place, 32) || (place + 36 <= end && at(place, 36))) {
                     return true;
                 }
                 start = end;
@@ -240,13 +263,27 @@ pub(super) fn world_of_handle(handle: &str) -> Option<i64> {
     handle.split('.').nth(1)?.parse().ok()
 }
 
-fn any_string(value: &Value, is: &impl Fn(&str) -> bool) -> bool {
-    match value {
-        Value::String(text) => is(text),
-        Value::Array(values) => values.iter().any(|value| any_string(value, is)),
-        Value::Object(map) => map.iter().any(|(key, value)| is(key) || any_string(value, is)),
-        _ => false,
+/// The text with its `\\u00xx` escapes read; ids are ASCII, so any other character may stand for what it likes. (A JSON parser
+/// would give up at a lone surrogate, which Chromium accepts.)
+fn with_ascii_escapes_read(text: &str) -> String {
+    let mut read = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\\u") {
+        read.push_str(&rest[..at]);
+        let digits = rest.get(at + 2..at + 6).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) {
+            Some(code) => {
+                read.push(char::from_u32(code).filter(char::is_ascii).unwrap_or(' '));
+                rest = &rest[at + 6..];
+            }
+            None => {
+                read.push(' ');
+                rest = &rest[at + 2..];
+            }
+        }
     }
+    read.push_str(rest);
+    read
 }
 
 #[cfg(test)]
@@ -276,10 +313,13 @@ mod tests {
             &format!("{{\\\"a\\\":\\\"{id}\\\"}}"),
             &format!("é{guid}é{id}"),
             &format!("{id}x"),
+            &format!("{id}0"),
+            &format!("0{id}"),
+            &with_ascii_escapes_read(&format!("\\ud800 \\u0030{}", &id[1..])),
         ] {
             assert!(found(text), "{text}");
         }
-        for text in ["", "0123", &format!("{id}0"), &id[1..], &"z".repeat(100)] {
+        for text in ["", "0123", &id[1..], &"z".repeat(100)] {
             assert!(!found(text), "{text}");
         }
     }

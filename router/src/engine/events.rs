@@ -28,9 +28,25 @@ impl Engine {
                 if method == "Page.frameAttached" {
                     self.learn_attached_frame(session, &value(params));
                 }
-                self.deliver(session, method, raw);
+                match method.starts_with("Network.") {
+                    true => self.deliver_network(session, method, raw),
+                    false => self.deliver(session, method, raw),
+                }
             }
             Delivery::Filter => self.filter(session, row, params),
+        }
+    }
+
+    /// Events of `Network` and `Fetch`: in the person's profile without its cookies. Most mention none and pass as they are.
+    pub(super) fn deliver_network(&mut self, session: SessionId, method: &str, raw: &str) {
+        let mentions = raw.contains("ookie") || raw.contains("OOKIE");
+        if !mentions || !self.is_shared(session) {
+            return self.deliver(session, method, raw);
+        }
+        // What cannot be read cannot be cleaned, and is not told.
+        if let Ok(mut event) = serde_json::from_str::<Value>(raw) {
+            without_cookies(&mut event);
+            self.deliver(session, method, &event.to_string());
         }
     }
 
@@ -85,13 +101,7 @@ impl Engine {
                 }
             }
             method if method.starts_with("Network.") && method.ends_with("ExtraInfo") => {
-                match self.is_shared(session) {
-                    true => {
-                        let stripped = without_cookies(value(params));
-                        self.deliver(session, method, &stripped.to_string());
-                    }
-                    false => self.deliver(session, method, raw),
-                }
+                self.deliver_network(session, method, raw);
             }
             // They list what the whole profile has; in a context of the task's own that is the task's.
             _ if row.own_context => {
@@ -110,7 +120,9 @@ impl Engine {
         let Some(session) = self.client_session(session).filter(|session| !session.hidden_worlds.is_empty()) else {
             return false;
         };
-        let params = value(params);
+        let Some(params) = params.map_or(Some(Value::Null), |params| serde_json::from_str(params.get()).ok()) else {
+            return true; // What cannot be read may be of any world.
+        };
         row.params.iter().any(|param| {
             values_at(&params, param.path).into_iter().any(|value| {
                 let world = match param.kind {
@@ -223,22 +235,28 @@ impl Engine {
     }
 }
 
-/// `Network.*ExtraInfo` without cookies: in a shared profile they are the person's, HttpOnly ones included.
-fn without_cookies(mut params: Value) -> Value {
-    if let Some(headers) = params["headers"].as_object_mut() {
-        headers.retain(|name, _| !name.eq_ignore_ascii_case("cookie") && !name.eq_ignore_ascii_case("set-cookie"));
-    }
-    if let Some(params) = params.as_object_mut() {
-        for list in ["associatedCookies", "blockedCookies", "exemptedCookies"] {
-            if params.contains_key(list) {
-                params.insert(list.to_owned(), Value::Array(Vec::new()));
+/// An event without cookies, wherever they stand: in a shared profile they are the person's, HttpOnly ones included. Header
+/// lists are objects in `Network` and arrays of name and value in `Fetch`; raw header texts go as a whole.
+fn without_cookies(value: &mut Value) {
+    let is_cookie = |name: &str| name.eq_ignore_ascii_case("cookie") || name.eq_ignore_ascii_case("set-cookie");
+    match value {
+        Value::Object(map) => {
+            map.retain(|name, _| {
+                !is_cookie(name) && !name.ends_with("eadersText") && !name.starts_with("cookiePartitionKey")
+            });
+            for (name, value) in map.iter_mut() {
+                match name.ends_with("Cookies") && value.is_array() {
+                    true => *value = Value::Array(Vec::new()),
+                    false => without_cookies(value),
+                }
             }
         }
-        params.remove("headersText");
-        params.remove("cookiePartitionKey");
-        params.remove("cookiePartitionKeyOpaque");
+        Value::Array(values) => {
+            values.retain(|value| !value["name"].as_str().is_some_and(is_cookie));
+            values.iter_mut().for_each(without_cookies);
+        }
+        _ => {}
     }
-    params
 }
 
 #[cfg(test)]
@@ -247,14 +265,18 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn extra_info_loses_every_cookie() {
-        let stripped = without_cookies(json!({
+    fn events_lose_every_cookie() {
+        let mut event = json!({
             "requestId": "1", "headers": {"Cookie": "a=b", "SET-COOKIE": "c=d", "Accept": "*/*"},
             "associatedCookies": [{"cookie": {"value": "b"}}], "blockedCookies": [1], "headersText": "Set-Cookie: c=d",
-        }));
+            "request": {"headers": {"cookie": "a=b"}}, "responseHeaders": [{"name": "Set-Cookie", "value": "c=d"}, {"name": "X", "value": "y"}],
+            "response": {"requestHeadersText": "Cookie: a=b"},
+        });
+        without_cookies(&mut event);
         assert_eq!(
-            stripped,
-            json!({"requestId": "1", "headers": {"Accept": "*/*"}, "associatedCookies": [], "blockedCookies": []})
+            event,
+            json!({"requestId": "1", "headers": {"Accept": "*/*"}, "associatedCookies": [], "blockedCookies": [],
+                "request": {"headers": {}}, "responseHeaders": [{"name": "X", "value": "y"}], "response": {}})
         );
     }
 }

@@ -212,6 +212,12 @@ impl Engine {
         self.transmit(session, method, &params, Purpose::Client { to, learn }, Some(to.client), false);
     }
 
+    /// The door for commands of clients to the browser: what was permitted, and nothing else.
+    pub(super) fn send_permitted(&mut self, to: ReplyTo, command: Permitted<Forward<'_>>, purpose: Purpose) {
+        let Forward { session, method, params } = command.into_inner();
+        self.transmit(session, method, params, purpose, Some(to.client), false);
+    }
+
     fn learn_target(&self, session: Option<SessionId>, learn: Learn) -> Learn {
         match (learn, session.and_then(|session| self.client_session(session))) {
             // The page that the window belongs to is the session's, whatever the row said.

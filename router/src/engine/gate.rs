@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ownership::id::{FrameId, SessionId, TargetId, TaskId};
 use ownership::{Change, Lineage, TargetKind};
-use policy::{Decision, Verb};
+use policy::{Decision, Policy, Verb};
 use serde_json::{Value, json};
 
 use super::Engine;
@@ -83,8 +83,9 @@ impl Engine {
         if always_holdable(url) {
             return None;
         }
-        let policy = &self.tasks.get(&task)?.policy;
-        let decision = policy.judge_url(verb, url, by.map(|_| "task"));
+        // Without its task nothing may be held.
+        let Some(task) = self.tasks.get(&task) else { return Some(Policy::built_in().judge_url(verb, "", None)) };
+        let decision = task.policy.judge_url(verb, url, by.map(|_| "task"));
         (!decision.allowed()).then_some(decision)
     }
 
@@ -238,6 +239,8 @@ impl Engine {
 
     fn child_frame_started_navigating(&mut self, task: TaskId, page: TargetId, params: &Value, url: &str) {
         let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) else { return };
+        // Told by the browser, whatever became of the renderer's frameAttached: root `Fetch` looks it up.
+        self.change(Change::FrameAttached { frame, page });
         // Fetch vetoes what it sees. A local document in a frame (an extension's page, above all) stays with the page,
         // but no client may have a session in it.
         if load_of(url) != Load::Local || self.forbids(task, Verb::Frame, url, Some(Cause::Page)).is_none() {

@@ -30,7 +30,7 @@ impl Engine {
         if let (Some(told), Some(session)) = (told, self.client_session_mut(session)) {
             session.told_requests.insert(told.request_id);
         }
-        self.deliver(session, "Fetch.requestPaused", raw);
+        self.deliver_network(session, "Fetch.requestPaused", raw);
     }
 
     /// Ids of paused requests can be guessed (`interception-job-3.0`), and one that was not told may be of a forbidden

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 use ownership::id::{ClientId, TaskId};
 use policy::Policy;
 
+/// A larger frame makes Chromium drop the connection of everybody (105 MB on a WebSocket, 110 MB on a pipe; measured).
+pub const LARGEST_TO_BROWSER: usize = 64 << 20;
+
 /// Whose browser it is: this decides who ends it and what the gates can rest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrowserOrigin {

@@ -1,7 +1,7 @@
 //! Clients coming and going. What a client leaves behind is undone; what its task owns stays for the next one.
 
 use ownership::Change;
-use ownership::id::{ClientId, TaskId};
+use ownership::id::{ClientId, ContextId, TaskId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::json;
 
@@ -35,6 +35,8 @@ impl Engine {
                 sessions: FxHashMap::default(),
                 contexts: Vec::new(),
                 download_events: FxHashSet::default(),
+                set_downloads: FxHashSet::default(),
+                set_permissions: FxHashSet::default(),
                 waiters: Vec::new(),
             },
         );
@@ -106,17 +108,40 @@ impl Engine {
                 target.held_below.retain(|(held, _)| *held != session);
             }
             self.continue_delayed_documents(target);
+            self.end_mirroring(target);
         }
         let held: Vec<_> = self.targets.iter().filter(|(_, target)| target.hold.is_some()).map(|(id, _)| *id).collect();
         for target in held {
             self.no_longer_awaited(target, client, None);
         }
+        self.undo_settings(&state);
         for own in state.contexts.iter().filter(|own| own.dispose_on_detach) {
             self.change(Change::ContextGone { context: own.id });
             self.dispose_context(own.id);
         }
         if let Some(task) = self.tasks.get_mut(&state.task) {
             task.idle_since = self.now;
+        }
+    }
+
+    /// Permissions and download behaviour of contexts, unless another client of the task has set them too.
+    fn undo_settings(&mut self, gone: &Client) {
+        let others: Vec<&Client> = self.clients.values().filter(|client| client.task == gone.task).collect();
+        let only = |set: fn(&Client) -> &FxHashSet<ContextId>| -> Vec<ContextId> {
+            set(gone)
+                .iter()
+                .filter(|context| !others.iter().any(|other| set(other).contains(context)))
+                .copied()
+                .collect()
+        };
+        let (permissions, downloads) = (only(|client| &client.set_permissions), only(|client| &client.set_downloads));
+        for context in permissions {
+            let params = json!({"browserContextId": context.as_str()});
+            self.own(None, "Browser.resetPermissions", &params, Purpose::Nothing);
+        }
+        for context in downloads {
+            let params = json!({"behavior": "default", "browserContextId": context.as_str(), "eventsEnabled": false});
+            self.own(None, "Browser.setDownloadBehavior", &params, Purpose::Nothing);
         }
     }
 

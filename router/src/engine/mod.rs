@@ -36,7 +36,10 @@ use serde_json::Value;
 
 use crate::wire;
 use calls::{Call, Calls, Purpose, ReplyTo};
-use io::{BrowserOrigin, EngineConfig, Input, Output, Record, RecordKind};
+use io::{BrowserOrigin, EngineConfig, Input, LARGEST_TO_BROWSER, Output, Record, RecordKind};
+
+/// Bytes of a frame beside its method and parameters, at most.
+const ENVELOPE: usize = 128;
 use refusal::Refusal;
 use state::{Client, Expected, HiddenFrames, Session, Target, Task, Undecided};
 
@@ -183,6 +186,9 @@ impl Engine {
     ) {
         if self.browser.lost {
             return self.unanswerable(purpose);
+        }
+        if params.len() + method.len() + ENVELOPE > LARGEST_TO_BROWSER {
+            return self.too_large(purpose);
         }
         let Some(id) = self.calls.open(Call { session, purpose }) else {
             return self.odd("calls", "more than two thousand million commands are in flight".to_owned());

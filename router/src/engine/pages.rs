@@ -23,8 +23,8 @@ const LONGEST_HOLD: Duration = Duration::from_secs(30);
 enum Whose {
     Task(TaskId, Lineage),
     Nobody,
-    /// A response that is still in flight will tell.
-    NotYet,
+    /// The response to one of these commands will tell.
+    OneOf(Vec<i32>),
 }
 
 impl Engine {
@@ -109,9 +109,9 @@ impl Engine {
         let id = info.id;
         match self.whose(&info) {
             Whose::Nobody => self.let_go(session),
-            Whose::NotYet => {
+            Whose::OneOf(made_by) => {
                 self.targets.entry(id).or_insert_with(|| Target::new(info));
-                self.undecided.push(Undecided { target: id, session, waiting, paused_documents: Vec::new() });
+                self.undecided.push(Undecided { target: id, session, waiting, made_by, paused_documents: Vec::new() });
             }
             Whose::Task(task, lineage) => {
                 self.targets.entry(id).or_insert_with(|| Target::new(info));
@@ -156,11 +156,14 @@ impl Engine {
         if let Some(task) = context_owner {
             return Whose::Task(task, Lineage::InContext);
         }
-        let being_made = self.calls.purposes().any(|purpose| match purpose {
-            Purpose::CreatePage { context, .. } | Purpose::OpenPage { context, .. } => *context == info.context,
-            _ => false,
-        });
-        if being_made { Whose::NotYet } else { Whose::Nobody }
+        // Ctrl+T and its like: nothing that a task may open.
+        if info.url.starts_with("chrome:") {
+            return Whose::Nobody;
+        }
+        match self.calls.creating(info.context) {
+            made_by if made_by.is_empty() => Whose::Nobody,
+            made_by => Whose::OneOf(made_by),
+        }
     }
 
     fn is_living(&self, task: TaskId) -> bool {
@@ -181,9 +184,18 @@ impl Engine {
         {
             target.claim = Some((task, Lineage::Created));
         }
-        for undecided in std::mem::take(&mut self.undecided) {
-            let Some(info) = self.targets.get(&undecided.target).map(|target| target.info.clone()) else { continue };
-            self.auto_attached(undecided.session, info, undecided.waiting);
+        for mut undecided in std::mem::take(&mut self.undecided) {
+            let Some(target) = self.targets.get(&undecided.target) else { continue };
+            let (info, claimed) = (target.info.clone(), target.claim.is_some());
+            undecided.made_by.retain(|call| self.calls.is_in_flight(*call));
+            if !claimed && !undecided.made_by.is_empty() {
+                self.undecided.push(undecided);
+                continue;
+            }
+            match claimed {
+                true => self.auto_attached(undecided.session, info, undecided.waiting),
+                false => self.let_go(undecided.session),
+            }
             for request in undecided.paused_documents {
                 self.decided_document(undecided.target, request);
             }

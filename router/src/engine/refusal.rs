@@ -95,6 +95,12 @@ impl Refusal {
         Refusal::new(-32000, "Not allowed")
     }
 
+    pub fn too_large() -> Refusal {
+        Refusal::ours(
+            "this command is larger than 64 MiB, and larger ones make Chromium drop every client's connection; send less at once",
+        )
+    }
+
     pub fn browser_lost() -> Refusal {
         Refusal::ours(
             "the browser is gone, so the outcome of this command is unknown; connect again once `tabwarden serve` runs anew",

@@ -47,7 +47,7 @@ impl Engine {
     pub(super) fn root_answered(&mut self, step: RootStep, outcome: Outcome<'_>) {
         let result: Value = match outcome {
             Outcome::Result(result) => serde_json::from_str(result.get()).unwrap_or_default(),
-            // Without the list of contexts we only lose the name of the profile's own.
+            // Without the name of the profile's own context there are no shared tasks.
             Outcome::Error(_) if step == RootStep::Contexts => Value::Null,
             Outcome::Error(error) => {
                 let reason = format!(

@@ -83,6 +83,9 @@ pub struct Client {
     pub contexts: Vec<OwnContext>,
     /// Contexts whose download events it asked for.
     pub download_events: FxHashSet<ContextId>,
+    /// What it set in contexts that stay when it goes, and what Chromium would undo with its connection.
+    pub set_downloads: FxHashSet<ContextId>,
+    pub set_permissions: FxHashSet<ContextId>,
     /// Responses that wait for a page to be shown to this client.
     pub waiters: Vec<Waiter>,
 }
@@ -230,6 +233,8 @@ pub struct Undecided {
     pub target: TargetId,
     pub session: SessionId,
     pub waiting: bool,
+    /// The commands that were in flight in its context when it appeared, and one of which may have made it.
+    pub made_by: Vec<i32>,
     /// Its documents that `Fetch` has paused meanwhile.
     pub paused_documents: Vec<String>,
 }

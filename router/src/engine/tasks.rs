@@ -48,6 +48,12 @@ impl Engine {
                 ),
             );
         }
+        if spec.context == TaskContext::Shared && self.browser.default_context.is_none() {
+            return error(
+                AdminErrorKind::Unavailable,
+                "this browser does not tell which browser context is its profile, so no task can share it; use an isolated task".to_owned(),
+            );
+        }
         if let Some(url) = &spec.open {
             let decision = spec.policy.judge_url(Verb::Navigate, url, Some("task"));
             if !decision.allowed() {
@@ -173,7 +179,10 @@ impl Engine {
         self.page_created(id, created);
         if let Outcome::Error(error) = outcome {
             self.odd("open", format!("the browser would not open a page for a task: {}", error.get()));
-            // Without a first page a client still connects, and can try for itself.
+        }
+        // Without a first page a client still connects, and can try for itself.
+        let coming = created.and_then(|page| self.targets.get(&page)).is_some_and(|target| target.claim.is_some());
+        if !coming {
             self.let_clients_in(id);
         }
     }

@@ -39,8 +39,10 @@ impl Engine {
     fn bypass_forbidden_workers(&mut self, page: TargetId) {
         let Some((task, context)) = self.ledger.owner(page).zip(self.ledger.context_of(page)) else { return };
         let Some(scopes) = self.worker_scopes.get(&context) else { return };
-        let forbidden =
-            scopes.values().any(|scope| self.forbids(task, Verb::Navigate, scope, Some(Cause::Page)).is_some());
+        let forbidden = scopes.values().any(|scope| {
+            let forbids = |verb| self.forbids(task, verb, scope, Some(Cause::Page)).is_some();
+            forbids(Verb::Navigate) || forbids(Verb::Frame)
+        });
         let Some(target) = self.targets.get_mut(&page).filter(|target| forbidden && !target.bypasses_workers) else {
             return;
         };

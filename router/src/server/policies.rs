@@ -27,7 +27,10 @@ impl PolicyDir {
             });
         }
         let file = self.0.as_ref().map(|dir| dir.join(format!("{name}.toml")));
-        match file.filter(|file| name != DEFAULT_NAME || file.exists()) {
+        // Only where nothing at all stands there: a link that leads nowhere is a narrower policy that got lost.
+        let absent =
+            |file: &Path| file.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        match file.filter(|file| name != DEFAULT_NAME || !absent(file)) {
             Some(file) => read(&file, name),
             None if name == DEFAULT_NAME => parse(DEFAULT, "default.toml (built in)", name),
             None => Err(AdminError {

@@ -86,6 +86,7 @@ impl Engine {
             },
         )?;
         if let Some(client) = self.clients.get_mut(&ask.to.client) {
+            client.set_downloads.insert(context);
             match events {
                 true => client.download_events.insert(context),
                 false => client.download_events.remove(&context),

@@ -117,6 +117,11 @@ impl Engine {
         if !is_own {
             return Err(self.profile_wide(&ask));
         }
+        if let (Some(context), Some(client)) = (context, self.clients.get_mut(&ask.to.client))
+            && ask.row.method.contains("ermission")
+        {
+            client.set_permissions.insert(context);
+        }
         self.forward(ask.to, permitted, Learn::Nothing);
         Ok(())
     }

@@ -234,6 +234,7 @@ impl Engine {
         if frame_is_hidden {
             return Err(Refusal::unknown_target());
         }
+        self.permit(ask.to, ask.row, ask.surface, &Judged::default(), ())?;
         let scope = ask.to.session;
         self.attach(AttachCall { client: ask.to.client, scope, target, reply: Some(ask.to) });
         Ok(())
@@ -285,8 +286,9 @@ impl Engine {
                 }
                 self.no_longer_awaited(target, to.client, Some(scope));
                 let params = json!({"sessionId": session.as_str()}).to_string();
-                let purpose = Purpose::Client { to, learn: Learn::Nothing };
-                self.transmit(parent, ask.row.method, &params, purpose, Some(to.client), false);
+                let command = Forward { session: parent, method: ask.row.method, params: &params };
+                let permitted = self.permit(to, ask.row, ask.surface, &Judged::default(), command)?;
+                self.send_permitted(to, permitted, Purpose::Client { to, learn: Learn::Nothing });
             }
         }
         Ok(())
@@ -377,9 +379,10 @@ impl Engine {
         // focus. (A background tab gets no clicks, and its screenshot never comes.)
         params.insert("newWindow".into(), json!(true));
         params.insert("background".into(), json!(true));
-        let permitted = self.permit(to, ask.row, ask.surface, &judged, Value::Object(params).to_string())?;
-        let purpose = Purpose::CreatePage { to, task, context };
-        self.transmit(None, ask.row.method, permitted.get(), purpose, Some(to.client), false);
+        let params = Value::Object(params).to_string();
+        let command = Forward { session: None, method: ask.row.method, params: &params };
+        let permitted = self.permit_forward(to, ask.row, ask.surface, &judged, command)?;
+        self.send_permitted(to, permitted, Purpose::CreatePage { to, task, context });
         Ok(())
     }
 

@@ -19,7 +19,7 @@ pub use pipe::PipeEnds;
 pub const MAX_FROM_BROWSER: usize = 256 << 20;
 
 /// Largest message to the browser. It closes the connection, and so ends everybody, at about 100 MB.
-pub const MAX_TO_BROWSER: usize = 64 << 20;
+pub const MAX_TO_BROWSER: usize = crate::engine::io::LARGEST_TO_BROWSER;
 
 /// An open connection, not yet in use.
 pub enum Upstream {
