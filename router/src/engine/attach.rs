@@ -349,8 +349,8 @@ impl Engine {
         for purpose in self.calls.drain_session(session) {
             self.unanswerable(purpose);
         }
-        for (_, to) in unanswered {
-            self.refuse(to, &Refusal::unknown_session());
+        for (_, wish) in unanswered {
+            self.refuse(wish.reply_to(), &Refusal::unknown_session());
         }
         self.no_longer_awaited(target, client, Some(scope));
         self.continue_delayed_documents(target);
@@ -394,7 +394,9 @@ impl Engine {
     pub(super) fn unanswerable(&mut self, purpose: Purpose) {
         match purpose {
             Purpose::Client { to, .. } if self.browser.lost => self.refuse(to, &Refusal::browser_lost()),
-            Purpose::Client { to, .. } => self.refuse(to, &Refusal::unknown_session()),
+            Purpose::Client { to, .. } | Purpose::RunThenDetach { to, .. } => {
+                self.refuse(to, &Refusal::unknown_session())
+            }
             Purpose::CreatePage { to, .. } => self.refuse(to, &Refusal::browser_lost()),
             Purpose::Attach(AttachCall { reply: Some(to), .. }) => self.refuse(to, &Refusal::browser_lost()),
             Purpose::Refresh(Listing::Targets { to, .. } | Listing::Info { to, .. }) => {

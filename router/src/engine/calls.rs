@@ -93,6 +93,11 @@ pub enum Purpose {
         session: SessionId,
         parent: SessionId,
     },
+    /// A service worker below a page has been resumed, and its client detaches.
+    RunThenDetach {
+        session: SessionId,
+        to: ReplyTo,
+    },
     /// One of the guard's gates on this page.
     Gate(TargetId),
     FrameTree(TargetId),

@@ -46,6 +46,7 @@ impl Engine {
             Purpose::Gate(target) => self.gate_answered(target, outcome),
             Purpose::FrameTree(target) => self.frame_tree_answered(target, outcome),
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
+            Purpose::RunThenDetach { session, to } => self.ran_and_detaches(session, to),
             Purpose::LetGo { session, parent } => self.child_let_go(session, parent),
             Purpose::Focus(step) => self.focus_answered(step, outcome),
             Purpose::Refresh(listing) => self.refreshed(listing, outcome),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::attach::Offer;
-use super::calls::{Learn, Purpose};
+use super::calls::Purpose;
 use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
 use super::state::{Hold, Session, Stage, Target, TaskState, Undecided};
@@ -280,10 +280,7 @@ impl Engine {
         if let Some(guard) = guard {
             self.own(Some(guard), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
         }
-        for (session, to) in below {
-            let purpose = Purpose::Client { to, learn: Learn::Nothing };
-            self.transmit(Some(session), "Runtime.runIfWaitingForDebugger", "{}", purpose, Some(to.client), false);
-        }
+        self.run_below(id, guard.is_none(), below);
         // Documents that were under way before the page could be held (ctrl-click, createTarget{url}) go on only now,
         // so that init scripts are in place when they commit.
         if let Some(target) = self.targets.get_mut(&id) {

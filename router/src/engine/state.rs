@@ -158,6 +158,21 @@ pub struct Hold {
     pub paused_documents: Vec<String>,
 }
 
+/// What a client has asked of a service worker's session below a page.
+#[derive(Clone, Copy, Debug)]
+pub enum Wish {
+    Run(ReplyTo),
+    Detach(ReplyTo),
+}
+
+impl Wish {
+    pub fn reply_to(self) -> ReplyTo {
+        match self {
+            Wish::Run(to) | Wish::Detach(to) => to,
+        }
+    }
+}
+
 /// Who moved the top document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -180,9 +195,9 @@ pub struct Target {
     pub stage: Stage,
     pub guard: Option<SessionId>,
     pub hold: Option<Hold>,
-    /// A service worker that is held below a page: its clients' wishes to run it, kept until they have set up the session that
+    /// A service worker that is held below a page: its clients' wishes there, kept until they have set up the session that
     /// they have on it from the root, as it would be if that one held it too.
-    pub held_below: Vec<(SessionId, ReplyTo)>,
+    pub held_below: Vec<(SessionId, Wish)>,
     /// Documents that go on when the clients' set-up commands are answered.
     pub delayed_documents: Vec<String>,
     /// What the guard does for the first document in the clients' place, and how it is undone; see `mirror.rs`.

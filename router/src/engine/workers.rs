@@ -1,12 +1,14 @@
-//! Service workers that could answer for a forbidden document: `Fetch` does not see what they answer.
+//! Service workers: those that could answer for a forbidden document, which `Fetch` does not see, and the holds of those that
+//! are a task's own.
 
-use ownership::id::TargetId;
+use ownership::id::{SessionId, TargetId};
 use policy::Verb;
 use serde_json::{Value, json};
 
 use super::Engine;
-use super::calls::Purpose;
-use super::state::Cause;
+use super::calls::{Learn, Purpose, ReplyTo};
+use super::refusal::Refusal;
+use super::state::{Cause, Wish};
 
 impl Engine {
     /// Whether a service worker's scope covers that URL: it may answer for the document, and `Fetch` does not see that.
@@ -51,5 +53,66 @@ impl Engine {
         let no_bodies = json!({"maxTotalBufferSize": 0, "maxResourceBufferSize": 0});
         self.own(guard, "Network.enable", &no_bodies, Purpose::Nothing);
         self.own(guard, "Network.setBypassServiceWorker", &json!({"bypass": true}), Purpose::Nothing);
+    }
+
+    // --- those of a task's own context ------------------------------------------------------------------------------
+
+    /// A client's session on a service worker below one of its pages.
+    pub(super) fn is_below_a_page(&self, session: SessionId) -> bool {
+        self.client_session(session).is_some_and(|session| {
+            let kind = self.targets.get(&session.target).map(|target| target.info.kind.as_str());
+            session.parent.is_some() && kind == Some("service_worker")
+        })
+    }
+
+    /// The hold of the root has ended: so do the holds below pages. A client that has asked on its session from the root may
+    /// never ask below the page, as Playwright does not; what it did ask there is carried out.
+    pub(super) fn run_below(&mut self, id: TargetId, is_worker: bool, wishes: Vec<(SessionId, Wish)>) {
+        let sessions = self.targets.get(&id).filter(|_| is_worker).map(|target| target.sessions.clone());
+        for session in sessions.unwrap_or_default() {
+            if self.is_below_a_page(session) && !wishes.iter().any(|(asked, _)| *asked == session) {
+                self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
+            }
+        }
+        for (session, wish) in wishes {
+            match wish {
+                Wish::Run(to) => {
+                    let purpose = Purpose::Client { to, learn: Learn::Nothing };
+                    self.transmit(
+                        Some(session),
+                        "Runtime.runIfWaitingForDebugger",
+                        "{}",
+                        purpose,
+                        Some(to.client),
+                        false,
+                    );
+                }
+                Wish::Detach(to) => self.run_then_detach(session, to),
+            }
+        }
+    }
+
+    /// `Target.detachFromTarget` below a page: a service worker that is detached while it is held never starts (measured), so
+    /// it is resumed first; and before that the session from the root has to be set up.
+    pub(super) fn detach_below(&mut self, session: SessionId, to: ReplyTo) {
+        let target = self.client_session(session).map(|session| session.target);
+        match target.and_then(|target| self.targets.get_mut(&target)).filter(|target| target.hold.is_some()) {
+            Some(target) => target.held_below.push((session, Wish::Detach(to))),
+            None => self.run_then_detach(session, to),
+        }
+    }
+
+    fn run_then_detach(&mut self, session: SessionId, to: ReplyTo) {
+        let purpose = Purpose::RunThenDetach { session, to };
+        self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), purpose);
+    }
+
+    pub(super) fn ran_and_detaches(&mut self, session: SessionId, to: ReplyTo) {
+        let Some(parent) = self.client_session(session).and_then(|session| session.parent) else {
+            return self.refuse(to, &Refusal::no_such_child_session());
+        };
+        let params = json!({"sessionId": session.as_str()}).to_string();
+        let purpose = Purpose::Client { to, learn: Learn::Nothing };
+        self.transmit(Some(parent), "Target.detachFromTarget", &params, purpose, Some(to.client), false);
     }
 }

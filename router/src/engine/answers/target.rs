@@ -10,7 +10,7 @@ use crate::engine::calls::{AttachCall, Learn, Listing, Purpose, ReplyTo};
 use crate::engine::from_client::{Addressee, Forward, Judged};
 use crate::engine::info::{Filter, TargetInfo};
 use crate::engine::refusal::Refusal;
-use crate::engine::state::{AutoAttach, Scope, Shown};
+use crate::engine::state::{AutoAttach, Scope, Shown, Wish};
 use crate::wire::Outcome;
 
 const NESTED: &str =
@@ -284,6 +284,11 @@ impl Engine {
                 if scope != to.session && to.session.is_some() {
                     return Err(Refusal::no_such_child_session());
                 }
+                if self.is_below_a_page(session) {
+                    self.permit(to, ask.row, ask.surface, &Judged::default(), ())?;
+                    self.detach_below(session, to);
+                    return Ok(());
+                }
                 self.no_longer_awaited(target, to.client, Some(scope));
                 let params = json!({"sessionId": session.as_str()}).to_string();
                 let command = Forward { session: parent, method: ask.row.method, params: &params };
@@ -321,7 +326,7 @@ impl Engine {
         if own_hold && self.waits_for_its_root_session(session) {
             let target = self.client_session(session).map(|session| session.target);
             if let Some(target) = target.and_then(|target| self.targets.get_mut(&target)) {
-                target.held_below.push((session, ask.to));
+                target.held_below.push((session, Wish::Run(ask.to)));
             }
             return Ok(());
         }
@@ -340,12 +345,12 @@ impl Engine {
         self.done(ask.to)
     }
 
-    /// A service worker runs when one of its holds ends, and Playwright ends that below its page at once, counting on the
+    /// A service worker runs when one of its holds ends, and a client may end that below its page at once, counting on the
     /// root's: what it sets up on its session from the root (interception of the worker's script) has to come first.
     fn waits_for_its_root_session(&self, session: SessionId) -> bool {
-        self.client_session(session)
-            .and_then(|session| self.targets.get(&session.target))
-            .is_some_and(|target| target.info.kind == "service_worker" && target.hold.is_some())
+        let target = self.client_session(session).map(|session| session.target);
+        self.is_below_a_page(session)
+            && target.and_then(|target| self.targets.get(&target)).is_some_and(|target| target.hold.is_some())
     }
 
     // --- pages --------------------------------------------------------------------------------------------------
