@@ -45,6 +45,8 @@ pub enum ParamKind {
     /// A remote object or a call frame: `<isolate>.<execution context>.<number>`. Whoever guesses the handle of an object
     /// in an extension's world runs code there, so the middle number is judged like a [`ParamKind::World`].
     Object,
+    /// A number that must not be negative: Chromium dies of one that is.
+    NonNegative,
     Url(Verb),
     ReadPaths,
     WritePath,

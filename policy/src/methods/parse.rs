@@ -132,6 +132,7 @@ fn param_kind(text: &str) -> Result<ParamKind, String> {
         "world" => ParamKind::World,
         "unique-world" => ParamKind::UniqueWorld,
         "object" => ParamKind::Object,
+        "non-negative" => ParamKind::NonNegative,
         "read-paths" => ParamKind::ReadPaths,
         "write-path" => ParamKind::WritePath,
         other => match other.strip_prefix("url(").and_then(|rest| rest.strip_suffix(')')) {

@@ -81,6 +81,10 @@ impl Engine {
             ParamKind::World => self.check_world(session, number()?),
             ParamKind::UniqueWorld => self.check_unique_world(session, text()?),
             ParamKind::Object => self.check_object(session, text()?),
+            ParamKind::NonNegative => match value.as_f64() {
+                Some(number) if number >= 0.0 => Ok(()),
+                _ => Err(Refusal::invalid_params(&format!("{path} must be a number that is not negative"))),
+            },
             ParamKind::Url(verb) => {
                 judged.urls.push((verb, text()?.to_owned()));
                 Ok(())
@@ -189,23 +193,18 @@ impl Engine {
             .filter(move |other| Some(other.client) == client)
     }
 
-    /// A session of another task's client or of ours, by Chromium's id or by the one that its client knows.
+    /// A session of another task's client or of ours. (The ids by which clients know them mean nothing to Chromium.)
     fn is_strangers_session(&self, task: TaskId, id: &str) -> bool {
-        let real = SessionId::new(id).and_then(|id| self.sessions.get(&id)).is_some_and(|session| match session {
+        SessionId::new(id).and_then(|id| self.sessions.get(&id)).is_some_and(|session| match session {
             Session::Guard { .. } => true,
             Session::Client(session) => self.task_of(session.client) != Some(task),
-        });
-        let known = |id: ClientSessionId| {
-            self.clients.values().any(|client| client.task != task && client.sessions.contains_key(&id))
-        };
-        real || ClientSessionId::new(id).is_some_and(known)
+        })
     }
 
     /// A browser context of the person's: the profile, or one that a target was seen in.
     fn is_strangers_context(&self, task: TaskId, id: &str) -> bool {
         let Some(context) = ContextId::new(id) else { return false };
-        let known = Some(context) == self.browser.default_context
-            || self.targets.values().any(|target| target.info.context == Some(context));
+        let known = Some(context) == self.browser.default_context || self.seen_contexts.contains(&context);
         known && self.ledger.owner_of_context(context) != Some(task) && self.context_of_task(task) != Some(context)
     }
 

@@ -13,7 +13,7 @@ use super::check::{values_at, world_of_handle};
 const EXTENSION: &str = "chrome-extension://";
 
 fn value(params: Option<&RawValue>) -> Value {
-    params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+    params.and_then(|params| crate::wire::read_lossy(params.get()).ok()).unwrap_or_default()
 }
 
 impl Engine {

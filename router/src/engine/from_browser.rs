@@ -12,7 +12,7 @@ use ownership::Change;
 use ownership::id::{ContextId, WindowId};
 
 fn value(params: Option<&RawValue>) -> Value {
-    params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+    params.and_then(|params| crate::wire::read_lossy(params.get()).ok()).unwrap_or_default()
 }
 
 impl Engine {
@@ -158,6 +158,9 @@ impl Engine {
     fn target_crashed(&mut self, params: Option<&RawValue>) {
         let Some(raw) = params else { return };
         let Some(id) = value(params)["targetId"].as_str().and_then(TargetId::new) else { return };
+        if let Some(target) = self.targets.get_mut(&id) {
+            target.crashed = true;
+        }
         let Some(task) = self.ledger.owner(id) else { return };
         for (client, scope) in self.scopes_of(task) {
             let discovers =

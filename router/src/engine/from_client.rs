@@ -108,6 +108,7 @@ impl Engine {
                 Addressee::Scope(_) => return Err(Refusal::method_not_found(row.method)),
             };
             self.settle_paused(session, row.method, raw)?;
+            self.refuse_what_kills(session, row.method)?;
             let permitted = self.permit_forward(
                 to,
                 row,
@@ -121,8 +122,7 @@ impl Engine {
             return Ok(());
         }
         // What is judged is what is sent: parsed once, and rendered again from the parsed value.
-        let mut params: Value =
-            serde_json::from_str(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
+        let mut params: Value = wire::read_lossy(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
         if action == Action::Answer {
             return self.answer(to, addressee, row, surface, &mut params);
         }
@@ -223,6 +223,15 @@ impl Engine {
             // The page that the window belongs to is the session's, whatever the row said.
             (Learn::Window(_), Some(session)) => Learn::Window(session.page),
             (learn, _) => learn,
+        }
+    }
+
+    /// Printing a page whose renderer is gone ends the whole browser (measured, a crash of Chromium 156).
+    fn refuse_what_kills(&self, session: SessionId, method: &str) -> Result<(), Refusal> {
+        let target = self.client_session(session).and_then(|session| self.targets.get(&session.page));
+        match method == "Page.printToPDF" && target.is_some_and(|target| target.crashed) {
+            true => Err(Refusal::ours("Page.printToPDF refused: the page has crashed; load it again first")),
+            false => Ok(()),
         }
     }
 

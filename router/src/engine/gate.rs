@@ -290,6 +290,7 @@ impl Engine {
             false => Some(Cause::Client),
         };
         target.committed = true;
+        target.crashed = false;
         self.end_mirroring(page);
         self.judge_commit(page, &url, cause);
     }
@@ -398,7 +399,8 @@ impl Engine {
 pub(super) fn describe_navigation(url: &str) -> String {
     let end = url.find(['?', '#']).unwrap_or(url.len());
     let end = (0..=end.min(300)).rev().find(|at| url.is_char_boundary(*at)).unwrap_or(0);
-    format!("navigate to {}", &url[..end])
+    // It goes into the log: nothing in it may begin a line of its own.
+    format!("navigate to {}", url[..end].replace(char::is_control, " "))
 }
 
 #[cfg(test)]

@@ -81,6 +81,8 @@ pub struct Engine {
     undecided: Vec<Undecided>,
     hidden_frames: HiddenFrames,
     focus: focus::Focus,
+    /// Browser contexts in which a target was seen; whose they are the ledger says.
+    seen_contexts: FxHashSet<ContextId>,
     /// Scopes of service workers, by browser context and registration.
     worker_scopes: FxHashMap<ContextId, FxHashMap<String, String>>,
     said_once: FxHashSet<String>,
@@ -113,6 +115,7 @@ impl Engine {
             undecided: Vec::new(),
             hidden_frames: HiddenFrames::default(),
             focus: focus::Focus::default(),
+            seen_contexts: FxHashSet::default(),
             worker_scopes: FxHashMap::default(),
             said_once: FxHashSet::default(),
         }
@@ -261,6 +264,7 @@ impl Engine {
     fn change(&mut self, change: Change) {
         if let Change::ContextGone { context } = &change {
             self.worker_scopes.remove(context);
+            self.seen_contexts.remove(context);
         }
         self.ledger.apply(&change);
     }

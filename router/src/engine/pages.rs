@@ -34,6 +34,7 @@ impl Engine {
         let Some(info) = TargetInfo::read(&params["targetInfo"]) else { return };
         let id = info.id;
         self.change(Change::TargetSeen { target: id });
+        self.seen_contexts.extend(info.context);
         // A ctrl-clicked tab tells its URL here and nowhere later (the attach event says ""), so this is where it is
         // matched with the click.
         let claim = self.attribute_click(&info);

@@ -209,6 +209,8 @@ pub struct Target {
     pub navigation: Option<Navigation>,
     /// The first document that was asked for has committed.
     pub committed: bool,
+    /// Its renderer has crashed, and it has loaded nothing since.
+    pub crashed: bool,
     /// Its loads go past service workers.
     pub bypasses_workers: bool,
 }
@@ -228,6 +230,7 @@ impl Target {
             cause: None,
             navigation: None,
             committed: false,
+            crashed: false,
             bypasses_workers: false,
         }
     }

@@ -152,9 +152,85 @@ pub fn parse_command(text: &str) -> Result<Command<'_>, Malformed> {
     if params.is_some_and(|params| !params.get().starts_with('{')) {
         return Err(Malformed { id: Some(id), code: -32602, message: "Invalid parameters".to_owned() });
     }
+    if let Some(what) = params.and_then(|params| unreadable(params.get())) {
+        return Err(Malformed { id: Some(id), code: -32700, message: format!("JSON: {what}") });
+    }
     // An empty session id is the root, as in Chromium.
     let session = session.filter(|session| !session.is_empty());
     Ok(Command { id, method, session, params })
+}
+
+/// Chromium gives up at 300 levels and at numbers beyond a double, and then answers without the id: its client would wait
+/// for ever. (Nesting is cut well before, where our own parser's limit is.)
+const DEEPEST: usize = 100;
+
+fn unreadable(params: &str) -> Option<&'static str> {
+    let bytes = params.as_bytes();
+    let (mut depth, mut at) = (0usize, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                at += 1;
+                while at < bytes.len() && bytes[at] != b'"' {
+                    at += if bytes[at] == b'\\' { 2 } else { 1 };
+                }
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > DEEPEST {
+                    return Some("stack limit exceeded");
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'-' | b'0'..=b'9' => {
+                let number = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
+                let end = bytes[at..].iter().position(|byte| !number(byte)).map_or(bytes.len(), |end| at + end);
+                if params[at..end].parse::<f64>().is_ok_and(f64::is_infinite) {
+                    return Some("invalid number");
+                }
+                at = end;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Params as a value. A lone surrogate, which Chromium accepts and no Rust string can hold, becomes U+FFFD.
+pub fn read_lossy(text: &str) -> Result<serde_json::Value, serde_json::Error> {
+    serde_json::from_str(text).or_else(|error| match text.contains("\\u") {
+        true => serde_json::from_str(&without_lone_surrogates(text)),
+        false => Err(error),
+    })
+}
+
+fn without_lone_surrogates(text: &str) -> String {
+    let code = |at: usize| {
+        let digits = text.get(at + 2..at + 6).filter(|_| text[at..].starts_with("\\u"))?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut read = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(found) = text[at..].find('\\') {
+        let escape = at + found;
+        read.push_str(&text[at..escape]);
+        let (width, lone) = match code(escape) {
+            Some(0xD800..=0xDBFF) if matches!(code(escape + 6), Some(0xDC00..=0xDFFF)) => (12, false),
+            Some(0xD800..=0xDFFF) => (6, true),
+            Some(_) => (6, false),
+            None => (2, false),
+        };
+        let end = (escape + width).min(text.len());
+        match (lone, text.get(escape..end)) {
+            (false, Some(whole)) => read.push_str(whole),
+            _ => read.push_str("\\ufffd"),
+        }
+        at = end;
+    }
+    read.push_str(text.get(at..).unwrap_or_default());
+    read
 }
 
 impl Malformed {
@@ -226,6 +302,25 @@ mod tests {
         {
             assert_eq!(error(text).1, -32700, "{text:?}");
         }
+    }
+
+    #[test]
+    fn what_chromium_would_never_answer_is_answered_here() {
+        let deep = format!(r#"{{"id":1,"method":"X.y","params":{{"a":{}{}}}}}"#, "[".repeat(400), "]".repeat(400));
+        assert_eq!(error(&deep), (Some(1), -32700, "JSON: stack limit exceeded".to_owned()));
+        let huge = r#"{"id":1,"method":"X.y","params":{"a":1e999}}"#;
+        assert_eq!(error(huge), (Some(1), -32700, "JSON: invalid number".to_owned()));
+        let text = r#"{"id":1,"method":"X.y","params":{"a":"[[[1e999","b":-1.5e3}}"#;
+        assert!(parse_command(text).is_ok());
+    }
+
+    #[test]
+    fn a_lone_surrogate_is_read_as_a_replacement() {
+        let read = |text: &str| read_lossy(text).unwrap()["a"].as_str().unwrap().to_owned();
+        assert_eq!(read(r#"{"a":"x\ud800y"}"#), "x\u{fffd}y");
+        assert_eq!(read(r#"{"a":"\ud83d\ude00\\ud800"}"#), "\u{1f600}\\ud800");
+        assert_eq!(read(r#"{"a":"\udc00\ud800\n\u0041é"}"#), "\u{fffd}\u{fffd}\nAé");
+        assert!(read_lossy(r#"{"a":"\u"#).is_err());
     }
 
     #[test]

@@ -66,6 +66,19 @@ impl UpstreamReader {
     }
 }
 
+/// For an answer of the browser's that is too long to pass on: an error with its id, so that one client's wish for it is the
+/// only thing lost. `None` for an event, which nobody waits for. Chromium writes the id first.
+fn stand_in(head: &[u8]) -> Option<String> {
+    let digits = head.strip_prefix(b"{\"id\":")?;
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+    let id = std::str::from_utf8(&digits[..end]).ok().filter(|id| !id.is_empty())?;
+    tracing::warn!("An answer of the browser's was longer than {} MiB and was not passed on.", MAX_FROM_BROWSER >> 20);
+    Some(format!(
+        r#"{{"id":{id},"error":{{"code":-32000,"message":"tabwarden: the answer is longer than {} MiB and was not passed on; ask for less at once"}}}}"#,
+        MAX_FROM_BROWSER >> 20
+    ))
+}
+
 /// What waits to be written to the browser.
 #[derive(Default)]
 pub struct SendQueue {

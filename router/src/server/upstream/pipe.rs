@@ -5,7 +5,7 @@ use memchr::memchr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use super::{Frame, MAX_FROM_BROWSER};
+use super::{Frame, MAX_FROM_BROWSER, stand_in};
 
 /// Grown when needed and given back after a large message.
 const READ_BUFFER: usize = 64 << 10;
@@ -29,6 +29,8 @@ pub struct Reader {
     given: usize,
     /// Holds the frame in the (never seen) case that it is not UTF-8.
     mended: String,
+    /// The head of a frame that is too long, while the rest of it is skipped.
+    skipping: Option<Vec<u8>>,
 }
 
 pub struct Writer {
@@ -43,9 +45,16 @@ pub fn open(ends: PipeEnds) -> (Reader, Writer) {
         scanned: 0,
         given: 0,
         mended: String::new(),
+        skipping: None,
     };
     (reader, Writer { stream: ends.to_browser, buffer: Vec::new() })
 }
+
+/// Enough of a frame to read its id.
+const HEAD: usize = 64;
+
+/// In the place of an event that was too long: one that nobody is told of.
+const DROPPED_EVENT: &str = r#"{"method":"Tabwarden.dropped","params":{}}"#;
 
 impl Reader {
     pub async fn fill(&mut self) -> Result<(), String> {
@@ -54,11 +63,13 @@ impl Reader {
             self.buffer = BytesMut::with_capacity(READ_BUFFER);
         }
         while self.end_of_frame().is_none() {
-            if self.buffer.len() > MAX_FROM_BROWSER {
-                return Err(format!(
-                    "A message of the browser's was longer than {} MiB, so the pipe to it was closed.",
-                    MAX_FROM_BROWSER >> 20
-                ));
+            if self.buffer.len() > MAX_FROM_BROWSER && self.skipping.is_none() {
+                self.skipping = Some(self.buffer[..HEAD.min(self.buffer.len())].to_vec());
+            }
+            if self.skipping.is_some() {
+                // The rest of a frame that is too long is read and dropped, for the sake of everybody behind it.
+                self.buffer = BytesMut::with_capacity(READ_BUFFER);
+                self.scanned = 0;
             }
             self.buffer.reserve(READ_BUFFER);
             match self.stream.read_buf(&mut self.buffer).await {
@@ -76,6 +87,10 @@ impl Reader {
         self.drop_given();
         let end = self.end_of_frame()?;
         self.given = end + 1;
+        if let Some(head) = self.skipping.take() {
+            self.mended = stand_in(&head).unwrap_or_else(|| DROPPED_EVENT.to_owned());
+            return Some(Frame::Read(&self.mended));
+        }
         match std::str::from_utf8(&self.buffer[..end]) {
             Ok(text) => Some(Frame::Read(text)),
             Err(_) => {

@@ -10,11 +10,14 @@ use tokio_tungstenite::tungstenite::protocol::{Message, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Utf8Bytes};
 use url::Url;
 
-use super::MAX_FROM_BROWSER;
+use super::{MAX_FROM_BROWSER, stand_in};
 use crate::server::net::{self, Stream};
 
 /// So many frames are taken from the codec at once; the clients' turn comes after them.
 const READ_BATCH: usize = 256;
+
+/// What the codec takes. Above `MAX_FROM_BROWSER` it is not passed on; above this the connection ends.
+const LARGEST_MESSAGE: usize = 1 << 30;
 
 pub type BrowserSocket = WebSocketStream<Stream>;
 
@@ -41,7 +44,7 @@ pub enum DialError {
 pub async fn dial(url: &Url, patience: Duration) -> Result<BrowserSocket, DialError> {
     let stream = net::connect(url).await.map_err(DialError::NotListening)?;
     let config =
-        WebSocketConfig::default().max_message_size(Some(MAX_FROM_BROWSER)).max_frame_size(Some(MAX_FROM_BROWSER));
+        WebSocketConfig::default().max_message_size(Some(LARGEST_MESSAGE)).max_frame_size(Some(LARGEST_MESSAGE));
     let handshake = tokio_tungstenite::client_async_with_config(url.as_str(), stream, Some(config));
     match tokio::time::timeout(patience, handshake).await {
         Err(_) => Err(DialError::Unanswered),
@@ -65,6 +68,9 @@ impl Reader {
             let mut next = Some(self.stream.next().await);
             while let Some(message) = next {
                 match message {
+                    Some(Ok(Message::Text(text))) if text.len() > MAX_FROM_BROWSER => {
+                        self.ready.extend(stand_in(&text.as_bytes()[..64]).map(Utf8Bytes::from));
+                    }
                     Some(Ok(Message::Text(text))) => self.ready.push_back(text),
                     Some(Ok(_)) => {}
                     // What was read before the end is still delivered; the next call meets the end again.
