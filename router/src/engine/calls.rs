@@ -104,6 +104,11 @@ pub enum Purpose {
     /// A client's init script, in force on the guard's session for the first document.
     Mirror(TargetId),
     Attach(AttachCall),
+    /// The window of a tab that may be a click's, or of the page in which it was.
+    ClickWindow {
+        tab: TargetId,
+        is_page: bool,
+    },
     /// On the way to giving the focus back.
     Focus(FocusStep),
     /// Titles and URLs as they are now, for an answer that tells them.

@@ -48,6 +48,7 @@ impl Engine {
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
             Purpose::RunThenDetach { session, to } => self.ran_and_detaches(session, to),
             Purpose::LetGo { session, parent } => self.child_let_go(session, parent),
+            Purpose::ClickWindow { tab, is_page } => self.window_witnessed(tab, is_page, outcome),
             Purpose::Focus(step) => self.focus_answered(step, outcome),
             Purpose::Refresh(listing) => self.refreshed(listing, outcome),
             Purpose::Mirror(target) => self.mirror_answered(target, outcome),

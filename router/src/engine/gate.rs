@@ -1,21 +1,17 @@
 //! The gates on documents: root `Fetch`, which can veto a load, and the commit gate for what commits without it. Where a
 //! page is about to hold a document that its task may not, clients are detached before the commit and the page is let go.
 
-use std::time::Duration;
-
 use ownership::id::{FrameId, SessionId, TargetId, TaskId};
-use ownership::{Change, Lineage, TargetKind};
+use ownership::{Change, TargetKind};
 use policy::{Decision, Policy, Verb};
 use serde_json::{Value, json};
 
 use super::Engine;
 use super::calls::Purpose;
+use super::clicks::origin;
 use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
-use super::state::{Cause, Expected, Navigation};
-
-/// A click's new tab appears within milliseconds. After this long a tab with the same URL is somebody else's.
-const CLICK_TO_TAB: Duration = Duration::from_secs(5);
+use super::state::{Cause, Navigation};
 
 /// Schemes whose documents commit without a network request. Other unknown schemes (`mailto:`, `tel:`) never commit.
 const LOCAL_DOCUMENTS: [&str; 14] = [
@@ -173,33 +169,10 @@ impl Engine {
             }
             // The new tab will carry no opener; this event, which always comes before it, is all there is.
             "newTab" | "newWindow" => {
-                let Some(task) = self.ledger.owner(page) else { return };
-                let context = self.ledger.context_of(page);
-                let now = self.now;
-                self.expected.retain(|expected| now < expected.at + CLICK_TO_TAB);
-                self.expected.push(Expected { task, page, context, url: url.to_owned(), at: now });
+                self.new_tab_requested(page, url, disposition == "newTab");
             }
             _ => {}
         }
-    }
-
-    /// A tab without an opener: a click in an owned page, if one is expected there and only one task expects it.
-    pub(super) fn attribute_click(&mut self, info: &TargetInfo) -> Option<(TaskId, Lineage)> {
-        if info.kind != "page" || info.opener.is_some() || info.url.is_empty() {
-            return None;
-        }
-        let now = self.now;
-        self.expected.retain(|expected| now < expected.at + CLICK_TO_TAB);
-        let fits = |expected: &Expected| expected.url == info.url && expected.context == info.context;
-        let first = self.expected.iter().position(fits)?;
-        let task = self.expected[first].task;
-        if self.expected.iter().any(|expected| fits(expected) && expected.task != task) {
-            let message = format!("a new tab {} was expected by two tasks at once and given to neither", info.id);
-            self.record(Record { task: None, client: None, kind: RecordKind::Odd, message });
-            return None;
-        }
-        let expected = self.expected.remove(first);
-        Some((task, Lineage::ClickedIn(expected.page)))
     }
 
     // --- the commit gate ----------------------------------------------------------------------------------------
@@ -279,6 +252,13 @@ impl Engine {
         let frame = &params["frame"];
         let Some(id) = frame["id"].as_str().and_then(FrameId::new) else { return };
         self.change(Change::FrameAttached { frame: id, page });
+        let is_main = id.as_str() == page.as_str();
+        if let Some(target) = self.targets.get_mut(&page) {
+            if is_main {
+                target.origins.clear();
+            }
+            target.origins.extend(frame["url"].as_str().and_then(origin).map(str::to_owned));
+        }
         if frame["parentId"].is_string() || id.as_str() != page.as_str() {
             return;
         }
@@ -336,7 +316,10 @@ impl Engine {
         let Some(task) = self.ledger.owner(page) else {
             return match self.undecided.iter().any(|undecided| undecided.target == page) {
                 // Whose it is will be known in a moment; then the page's own gates look at it.
-                true => self.keep_paused(page, request),
+                true => {
+                    self.keep_paused(page, request);
+                    self.referrer_witnessed(page, &params["request"]);
+                }
                 false => self.continue_document(request),
             };
         };

@@ -6,6 +6,7 @@ mod answers;
 mod attach;
 mod calls;
 mod check;
+mod clicks;
 mod events;
 mod focus;
 mod from_browser;
@@ -41,7 +42,7 @@ use io::{BrowserOrigin, EngineConfig, Input, LARGEST_TO_BROWSER, Output, Record,
 /// Bytes of a frame beside its method and parameters, at most.
 const ENVELOPE: usize = 128;
 use refusal::Refusal;
-use state::{Client, Expected, HiddenFrames, Session, Target, Task, Undecided};
+use state::{Client, HiddenFrames, Session, Target, Task, Undecided};
 
 /// What the browser said of itself at start.
 #[derive(Default)]
@@ -77,7 +78,7 @@ pub struct Engine {
     clients: FxHashMap<ClientId, Client>,
     sessions: FxHashMap<SessionId, Session>,
     targets: FxHashMap<TargetId, Target>,
-    expected: Vec<Expected>,
+    expected: Vec<clicks::Expected>,
     undecided: Vec<Undecided>,
     hidden_frames: HiddenFrames,
     focus: focus::Focus,
@@ -142,7 +143,7 @@ impl Engine {
 
     /// When the engine wants an [`Input::Tick`].
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.hold_deadlines().chain(self.task_deadlines()).min()
+        self.hold_deadlines().chain(self.click_deadlines()).chain(self.task_deadlines()).min()
     }
 
     /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
@@ -162,6 +163,7 @@ impl Engine {
 
     fn tick(&mut self) {
         self.resume_overdue_holds();
+        self.let_silent_clicks_go();
         self.expire_tasks();
     }
 

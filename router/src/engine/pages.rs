@@ -23,8 +23,8 @@ const LONGEST_HOLD: Duration = Duration::from_secs(30);
 enum Whose {
     Task(TaskId, Lineage),
     Nobody,
-    /// The response to one of these commands will tell.
-    OneOf(Vec<i32>),
+    /// The response to one of these commands will tell, or the witnesses of a click.
+    Undecided(Vec<i32>),
 }
 
 impl Engine {
@@ -37,10 +37,11 @@ impl Engine {
         self.seen_contexts.extend(info.context);
         // A ctrl-clicked tab tells its URL here and nowhere later (the attach event says ""), so this is where it is
         // matched with the click.
-        let claim = self.attribute_click(&info);
+        let (claim, click) = self.attribute_click(&info);
         let worker_of = self.whose_service_worker(&info);
         let target = self.targets.entry(id).or_insert_with(|| Target::new(info));
         target.claim = target.claim.or(claim);
+        target.click = target.click.take().or(click);
         if let Some(task) = worker_of {
             self.claim_service_worker(id, task);
         }
@@ -110,9 +111,10 @@ impl Engine {
         let id = info.id;
         match self.whose(&info) {
             Whose::Nobody => self.let_go(session),
-            Whose::OneOf(made_by) => {
+            Whose::Undecided(made_by) => {
                 self.targets.entry(id).or_insert_with(|| Target::new(info));
                 self.undecided.push(Undecided { target: id, session, waiting, made_by, paused_documents: Vec::new() });
+                self.ask_witnesses(id);
             }
             Whose::Task(task, lineage) => {
                 self.targets.entry(id).or_insert_with(|| Target::new(info));
@@ -161,9 +163,10 @@ impl Engine {
         if info.url.starts_with("chrome:") {
             return Whose::Nobody;
         }
+        let may_be_clicked = self.targets.get(&info.id).is_some_and(|target| target.click.is_some());
         match self.calls.creating(info.context) {
-            made_by if made_by.is_empty() => Whose::Nobody,
-            made_by => Whose::OneOf(made_by),
+            made_by if made_by.is_empty() && !may_be_clicked => Whose::Nobody,
+            made_by => Whose::Undecided(made_by),
         }
     }
 
@@ -185,21 +188,42 @@ impl Engine {
         {
             target.claim = Some((task, Lineage::Created));
         }
-        for mut undecided in std::mem::take(&mut self.undecided) {
-            let Some(target) = self.targets.get(&undecided.target) else { continue };
-            let (info, claimed) = (target.info.clone(), target.claim.is_some());
-            undecided.made_by.retain(|call| self.calls.is_in_flight(*call));
-            if !claimed && !undecided.made_by.is_empty() {
-                self.undecided.push(undecided);
-                continue;
+        let waiting: Vec<TargetId> = self.undecided.iter().map(|undecided| undecided.target).collect();
+        for id in waiting {
+            let claim = self.targets.get(&id).and_then(|target| target.claim);
+            let calls = &self.calls;
+            let Some(undecided) = self.undecided.iter_mut().find(|undecided| undecided.target == id) else { continue };
+            undecided.made_by.retain(|call| calls.is_in_flight(*call));
+            let is_last = undecided.made_by.is_empty();
+            let may_be_clicked = self.targets.get(&id).is_some_and(|target| target.click.is_some());
+            match claim {
+                Some(claim) => self.settle_undecided(id, Some(claim)),
+                None if !is_last => {}
+                None if may_be_clicked => {
+                    if let Some(verdict) = self.click_verdict(id) {
+                        self.settle_undecided(id, verdict);
+                    }
+                }
+                None => self.settle_undecided(id, None),
             }
-            match claimed {
-                true => self.auto_attached(undecided.session, info, undecided.waiting),
-                false => self.let_go(undecided.session),
-            }
-            for request in undecided.paused_documents {
-                self.decided_document(undecided.target, request);
-            }
+        }
+    }
+
+    /// Now it is known whose a held tab is.
+    pub(super) fn settle_undecided(&mut self, id: TargetId, owner: Option<(TaskId, Lineage)>) {
+        let Some(at) = self.undecided.iter().position(|undecided| undecided.target == id) else { return };
+        let undecided = self.undecided.remove(at);
+        if let Some(target) = self.targets.get_mut(&id) {
+            target.click = None;
+            target.claim = owner;
+        }
+        let info = self.targets.get(&id).map(|target| target.info.clone());
+        match (owner, info) {
+            (Some(_), Some(info)) => self.auto_attached(undecided.session, info, undecided.waiting),
+            _ => self.let_go(undecided.session),
+        }
+        for request in undecided.paused_documents {
+            self.decided_document(id, request);
         }
     }
 

@@ -10,6 +10,7 @@ use policy::Policy;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::calls::ReplyTo;
+use super::clicks::Click;
 use super::info::{Filter, TargetInfo};
 use super::io::{AdminRequest, TaskContext};
 use super::mirror::Mirrored;
@@ -192,6 +193,10 @@ pub struct Target {
     pub info: TargetInfo,
     /// Decided before the target is attached: whose it will be.
     pub claim: Option<(TaskId, Lineage)>,
+    /// It may be the tab of a click in an owned page.
+    pub click: Option<Click>,
+    /// Origins of the documents in its frames.
+    pub origins: FxHashSet<String>,
     pub stage: Stage,
     pub guard: Option<SessionId>,
     pub hold: Option<Hold>,
@@ -220,6 +225,8 @@ impl Target {
         Target {
             info,
             claim: None,
+            click: None,
+            origins: FxHashSet::default(),
             stage: Stage::Seen,
             guard: None,
             hold: None,
@@ -234,15 +241,6 @@ impl Target {
             bypasses_workers: false,
         }
     }
-}
-
-/// A new tab that an owned page's frame has asked for and that has not appeared yet.
-pub struct Expected {
-    pub task: TaskId,
-    pub page: TargetId,
-    pub context: Option<ContextId>,
-    pub url: String,
-    pub at: Instant,
 }
 
 /// A page of the profile's default context that appeared while a task's page was being made there: whose it is will be

@@ -253,6 +253,7 @@ impl Generator<'_> {
         let mut params = json!({});
         for param in &row.params {
             let value = match param.kind {
+                ParamKind::NonNegative => json!(0),
                 ParamKind::Target => json!(self.id(Kind::Target)),
                 ParamKind::Frame => json!(self.id(Kind::Frame)),
                 ParamKind::Context => json!(self.id(Kind::Context)),
