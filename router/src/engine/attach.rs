@@ -216,7 +216,7 @@ impl Engine {
         let AttachCall { client, scope, target, .. } = call;
         self.sessions.insert(
             session,
-            Session::Client(ClientSession {
+            Session::Client(Box::new(ClientSession {
                 client,
                 shown,
                 target,
@@ -228,7 +228,7 @@ impl Engine {
                 hidden_worlds: FxHashSet::default(),
                 setup_in_flight: 0,
                 told_requests: FxHashSet::default(),
-            }),
+            })),
         );
         if let Some(state) = self.clients.get_mut(&client) {
             state.sessions.insert(shown, Shown::Real(session));

@@ -50,7 +50,7 @@ impl Engine {
             Ok(command) => self.client_command(client, &command),
             Err(malformed) => {
                 let refusal = Refusal { code: malformed.code, message: malformed.message };
-                self.to_client(client, wire::render_error(malformed.id, None, &refusal.render()));
+                self.send_to_client(client, wire::render_error(malformed.id, None, &refusal.render()));
             }
         }
     }
@@ -60,7 +60,7 @@ impl Engine {
         let Some((addressee, shown)) = self.resolve(client, session) else {
             // As Chromium says it: without the session's id. Any other code ends a Playwright client's process.
             let error = Refusal::unknown_session().render();
-            return self.to_client(client, wire::render_error(Some(command.id), None, &error));
+            return self.send_to_client(client, wire::render_error(Some(command.id), None, &error));
         };
         let to = ReplyTo { client, id: command.id, session: shown };
         if self.browser.lost {

@@ -208,7 +208,7 @@ impl Engine {
 
     // --- words to clients ---------------------------------------------------------------------------------------
 
-    fn to_client(&mut self, client: ClientId, text: String) {
+    fn send_to_client(&mut self, client: ClientId, text: String) {
         if self.clients.contains_key(&client) {
             self.outputs.push_back(Output::ToClient { client, text });
         }
@@ -216,13 +216,13 @@ impl Engine {
 
     fn result(&mut self, to: ReplyTo, result: &str) {
         let session = to.session.as_ref().map(ClientSessionId::as_str);
-        self.to_client(to.client, wire::render_result(to.id, session, result));
+        self.send_to_client(to.client, wire::render_result(to.id, session, result));
     }
 
     /// `error`: the object as Chromium sent it.
     fn error(&mut self, to: ReplyTo, error: &str) {
         let session = to.session.as_ref().map(ClientSessionId::as_str);
-        self.to_client(to.client, wire::render_error(Some(to.id), session, error));
+        self.send_to_client(to.client, wire::render_error(Some(to.id), session, error));
     }
 
     fn refuse(&mut self, to: ReplyTo, refusal: &Refusal) {
@@ -234,7 +234,7 @@ impl Engine {
 
     fn event(&mut self, client: ClientId, scope: Option<ClientSessionId>, method: &str, params: &str) {
         let text = wire::render_event(method, scope.as_ref().map(ClientSessionId::as_str), params);
-        self.to_client(client, text);
+        self.send_to_client(client, text);
     }
 
     // --- records ------------------------------------------------------------------------------------------------

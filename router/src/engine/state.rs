@@ -111,7 +111,7 @@ pub enum Session {
     Guard {
         page: TargetId,
     },
-    Client(ClientSession),
+    Client(Box<ClientSession>),
 }
 
 #[derive(Debug)]
