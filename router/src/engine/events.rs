@@ -68,6 +68,7 @@ impl Engine {
 
     fn filter(&mut self, session: SessionId, row: &'static EventRow, params: Option<&RawValue>) {
         let method = row.event;
+        self.touch_deadline();
         let raw = params.map_or("{}", RawValue::get);
         match method {
             "Target.attachedToTarget" => self.client_child_attached(session, &value(params)),

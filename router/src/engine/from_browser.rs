@@ -37,6 +37,9 @@ impl Engine {
     // --- responses ----------------------------------------------------------------------------------------------
 
     fn answered(&mut self, call: Call, outcome: Outcome<'_>) {
+        if !matches!(call.purpose, Purpose::Client { .. }) {
+            self.touch_deadline();
+        }
         match call.purpose {
             Purpose::Client { to, learn } => self.client_answered(call.session, to, learn, outcome),
             Purpose::Root(step) => self.root_answered(step, outcome),
@@ -118,6 +121,7 @@ impl Engine {
     // --- events -------------------------------------------------------------------------------------------------
 
     fn root_event(&mut self, method: &str, params: Option<&RawValue>) {
+        self.touch_deadline();
         match method {
             "Target.attachedToTarget" => self.root_attached(&value(params)),
             "Target.detachedFromTarget" => {
@@ -147,6 +151,7 @@ impl Engine {
             Some(Session::Guard { page }) => {
                 let page = *page;
                 if super::gate::is_guard_event(method) {
+                    self.touch_deadline();
                     self.guard_event(page, method, &value(params));
                 }
             }

@@ -124,6 +124,7 @@ impl Engine {
         // What is judged is what is sent: parsed once, and rendered again from the parsed value.
         let mut params: Value = wire::read_lossy(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
         if action == Action::Answer {
+            self.touch_deadline();
             return self.answer(to, addressee, row, surface, &mut params);
         }
         let Addressee::Session(session) = addressee else {
@@ -175,11 +176,10 @@ impl Engine {
             write_paths: &write_paths,
         };
         let decision = decide(&task.policy, &self.grants, &request);
-        let what = match judged.urls.first() {
-            Some((_, url)) => describe_navigation(url),
-            None => row.method.to_owned(),
-        };
-        admit(&decision, thing).ok_or_else(|| Refusal::denied(&decision, &what))
+        admit(&decision, thing).ok_or_else(|| {
+            let what = judged.urls.first().map(|(_, url)| describe_navigation(url));
+            Refusal::denied(&decision, what.as_deref().unwrap_or(row.method))
+        })
     }
 
     /// As `permit`, for a command that goes on with the client's own parameters: no foreign id leaves in it, wherever it

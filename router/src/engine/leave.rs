@@ -79,6 +79,7 @@ impl Engine {
     /// pages that waited for it run; contexts that were to go with it go.
     pub(super) fn client_left(&mut self, client: ClientId) {
         let Some(state) = self.clients.remove(&client) else { return };
+        self.touch_deadline();
         let (below, above): (Vec<&Shown>, Vec<&Shown>) = state.sessions.values().partition(|shown| match shown {
             Shown::Real(session) => self.client_session(*session).is_some_and(|session| session.parent.is_some()),
             Shown::Browser { .. } => false,

@@ -26,6 +26,7 @@ mod workers;
 
 pub use check::UNCHECKED;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -87,6 +88,8 @@ pub struct Engine {
     /// Scopes of service workers, by browser context and registration.
     worker_scopes: FxHashMap<ContextId, FxHashMap<String, String>>,
     said_once: FxHashSet<String>,
+    deadline: Cell<Option<Instant>>,
+    deadline_is_stale: Cell<bool>,
 }
 
 impl Engine {
@@ -119,11 +122,16 @@ impl Engine {
             seen_contexts: FxHashSet::default(),
             worker_scopes: FxHashMap::default(),
             said_once: FxHashSet::default(),
+            deadline: Cell::new(None),
+            deadline_is_stale: Cell::new(true),
         }
     }
 
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         self.now = now;
+        if !matches!(input, Input::ClientFrame { .. } | Input::BrowserFrame { .. }) {
+            self.touch_deadline();
+        }
         match input {
             Input::ClientJoined { client, task, user_agent } => self.client_joined(client, task, user_agent),
             Input::ClientFrame { client, text } => self.client_frame(client, text),
@@ -141,9 +149,19 @@ impl Engine {
         self.urgent.pop_front().or_else(|| self.outputs.pop_front())
     }
 
-    /// When the engine wants an [`Input::Tick`].
+    /// When the engine wants an [`Input::Tick`]. Asked at every turn of the server's loop, and found anew only after
+    /// something that can change it: most frames cannot.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.hold_deadlines().chain(self.click_deadlines()).chain(self.task_deadlines()).min()
+        if self.deadline_is_stale.replace(false) {
+            let deadlines = self.hold_deadlines().chain(self.click_deadlines()).chain(self.task_deadlines());
+            self.deadline.set(deadlines.min());
+        }
+        self.deadline.get()
+    }
+
+    /// Holds, candidates of clicks, or who is there may have changed.
+    fn touch_deadline(&self) {
+        self.deadline_is_stale.set(true);
     }
 
     /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
