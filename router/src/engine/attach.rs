@@ -226,6 +226,7 @@ impl Engine {
                 worlds: FxHashSet::default(),
                 unique_worlds: FxHashMap::default(),
                 hidden_worlds: FxHashSet::default(),
+                hidden_scripts: FxHashSet::default(),
                 setup_in_flight: 0,
                 told_requests: FxHashSet::default(),
             })),

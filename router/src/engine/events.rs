@@ -89,7 +89,11 @@ impl Engine {
                 let of_extension = raw.contains(EXTENSION)
                     && value(params)["url"].as_str().is_some_and(|url| url.starts_with(EXTENSION));
                 if !of_extension && !self.is_of_hidden_world(session, row, params) {
-                    self.deliver(session, method, raw);
+                    return self.deliver(session, method, raw);
+                }
+                let script = value(params)["scriptId"].as_str().map(str::to_owned);
+                if let (Some(script), Some(session)) = (script, self.client_session_mut(session)) {
+                    session.hidden_scripts.insert(script);
                 }
             }
             // A pause in an extension's world would give handles into it; the client cannot end what it is not told of.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use ownership::id::{ClientId, ClientSessionId, SessionId};
 use policy::methods::{self, Action, Row};
 use policy::{Permitted, Request, Surface, admit, decide};
+use rustc_hash::FxHashSet;
 use serde_json::Value;
 
 use super::Engine;
@@ -109,6 +110,7 @@ impl Engine {
             };
             self.settle_paused(session, row.method, raw)?;
             self.refuse_what_kills(session, row.method)?;
+            self.refuse_hidden_scripts(session, raw)?;
             let permitted = self.permit_forward(
                 to,
                 row,
@@ -134,6 +136,7 @@ impl Engine {
             return Err(Refusal::method_not_found(row.method));
         };
         self.settle_paused(session, row.method, raw)?;
+        self.refuse_hidden_scripts(session, raw)?;
         let judged = self.check_params(to, Some(session), row, &params)?;
         if row.method == "Page.navigate" && !judged.urls.iter().all(|(_, url)| policy::is_url(url)) {
             return Err(Refusal::invalid_url());
@@ -226,6 +229,18 @@ impl Engine {
         }
     }
 
+    /// The source of an extension's script is none of a client's business, and its id can be guessed.
+    fn refuse_hidden_scripts(&self, session: SessionId, raw: &str) -> Result<(), Refusal> {
+        let hidden =
+            self.client_session(session).map(|session| &session.hidden_scripts).filter(|scripts| !scripts.is_empty());
+        let Some(hidden) = hidden.filter(|_| raw.contains("cript")) else { return Ok(()) };
+        let params = wire::read_lossy(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
+        match names_script(&params, hidden) {
+            Some(script) => Err(Refusal::no_script(script)),
+            None => Ok(()),
+        }
+    }
+
     /// Printing a page whose renderer is gone ends the whole browser (measured, a crash of Chromium 156).
     fn refuse_what_kills(&self, session: SessionId, method: &str) -> Result<(), Refusal> {
         let target = self.client_session(session).and_then(|session| self.targets.get(&session.page));
@@ -263,6 +278,18 @@ pub struct Judged {
     pub write_paths: Vec<String>,
     /// Set where the command names a context: whether that one is the profile's.
     pub shared_profile: Option<bool>,
+}
+
+/// A `scriptId` among these, at any depth: breakpoints and locations name scripts too.
+fn names_script<'p>(params: &'p Value, hidden: &FxHashSet<String>) -> Option<&'p str> {
+    match params {
+        Value::Object(map) => map.iter().find_map(|(key, value)| match value.as_str().filter(|_| key == "scriptId") {
+            Some(script) => hidden.contains(script).then_some(script),
+            None => names_script(value, hidden),
+        }),
+        Value::Array(values) => values.iter().find_map(|value| names_script(value, hidden)),
+        _ => None,
+    }
 }
 
 fn learn_from(method: &str) -> Learn {

@@ -70,6 +70,10 @@ impl Refusal {
         Refusal::new(-32602, "Invalid InterceptionId.")
     }
 
+    pub fn no_script(id: &str) -> Refusal {
+        Refusal::new(-32000, format!("No script for id: {id}"))
+    }
+
     pub fn unknown_window() -> Refusal {
         Refusal::new(-32000, "Browser window not found")
     }

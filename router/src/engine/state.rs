@@ -130,6 +130,8 @@ pub struct ClientSession {
     pub unique_worlds: FxHashMap<String, i64>,
     /// Worlds of extensions, which were not told.
     pub hidden_worlds: FxHashSet<i64>,
+    /// Scripts of extensions, which were not told either; their ids are small numbers.
+    pub hidden_scripts: FxHashSet<String>,
     /// Set-up commands that are not answered yet.
     pub setup_in_flight: usize,
     /// Requests paused by its own interception, as far as it was told of them.
