@@ -224,7 +224,8 @@ describe('in a launched browser', router, () => {
       await raw.wait('Page.frameNavigated', { since: navigated, sessionId: page.sessionId, accept: p => p.frame.url.startsWith('chrome-error:') });
       assert.deepEqual(site.seenAt('forbidden', since), []);
       assert.ok((await server.pageIds('guarded')).includes(page.targetId));
-      await raw.send('Page.reload', {}, page.sessionId);
+      // (Right after the error page's commit Chromium may answer "Not attached to an active page", for a moment.)
+      await until(() => raw.send('Page.reload', {}, page.sessionId).then(() => true, error => { if (!/active page/.test(error.message)) throw error; }), 'the reload being taken');
       assert.equal(await raw.evaluate('1', page.sessionId), 1);
       assert.deepEqual(site.seenAt('forbidden', since), []);
     });

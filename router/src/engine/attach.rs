@@ -255,6 +255,7 @@ impl Engine {
             Purpose::Nothing,
         );
         self.own(Some(session), "Page.enable", &json!({}), Purpose::Nothing);
+        self.own(Some(session), "Page.getFrameTree", &json!({}), Purpose::FrameTree(page));
         self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
     }
 

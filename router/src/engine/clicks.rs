@@ -16,9 +16,12 @@ use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
 use crate::wire::Outcome;
 
-/// A click's tab appears within milliseconds. After this long a tab with that URL is somebody else's, and one that is held
-/// for its witnesses is let go.
-const CLICK_TO_TAB: Duration = Duration::from_secs(2);
+/// A click's tab appears within milliseconds; on a busy machine it may take seconds. After this long a tab with that URL is
+/// somebody else's.
+const CLICK_TO_TAB: Duration = Duration::from_secs(5);
+
+/// A tab that is held for its witnesses is let go after this. (Its paused request is one, and comes at once.)
+const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
 /// A new tab that an owned page's frame has asked for and that has not appeared yet.
 #[derive(Clone)]
@@ -152,7 +155,7 @@ impl Engine {
         self.undecided
             .iter()
             .filter_map(|undecided| self.targets.get(&undecided.target)?.click.as_ref())
-            .map(|click| click.since + CLICK_TO_TAB)
+            .map(|click| click.since + LONGEST_SILENCE)
     }
 
     /// A tab whose witnesses stay silent is nobody's.
@@ -164,7 +167,7 @@ impl Engine {
             .map(|undecided| undecided.target)
             .filter(|tab| {
                 let click = self.targets.get(tab).and_then(|target| target.click.as_ref());
-                click.is_some_and(|click| now >= click.since + CLICK_TO_TAB)
+                click.is_some_and(|click| now >= click.since + LONGEST_SILENCE)
             })
             .collect();
         for tab in silent {

@@ -148,6 +148,10 @@ impl Engine {
             if let Some(frame) = tree["frame"]["id"].as_str().and_then(FrameId::new) {
                 self.change(Change::FrameAttached { frame, page });
             }
+            let document = tree["frame"]["url"].as_str().and_then(origin).map(str::to_owned);
+            if let Some(target) = self.targets.get_mut(&page) {
+                target.origins.extend(document);
+            }
             trees.extend(tree["childFrames"].as_array().into_iter().flatten());
         }
     }
