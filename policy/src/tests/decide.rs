@@ -6,8 +6,8 @@ use crate::{Decision, Grants, Policy, Request, Surface, Verb, Verdict, admit, de
 
 fn grants() -> Grants {
     Grants {
-        read_dirs: vec![PathBuf::from("/work/up")],
-        write_dirs: vec![PathBuf::from("/work/down")],
+        read_dirs: vec![PathBuf::from("/srv/up")],
+        write_dirs: vec![PathBuf::from("/srv/down")],
         temp_dir: PathBuf::from("/tmp"),
     }
 }
@@ -151,21 +151,21 @@ fn files_are_read_below_granted_directories_only() {
         let paths = [path];
         judge(&Request { read_paths: &paths, ..request("DOM.setFileInputFiles", Surface::Page) }).allowed()
     };
-    for path in ["/work/up/a.txt", "/work/up", "/work/up/b/c.txt", "/work//up/./a.txt"] {
+    for path in ["/srv/up/a.txt", "/srv/up", "/srv/up/b/c.txt", "/srv//up/./a.txt"] {
         assert!(reads(path), "{path}");
     }
     for path in [
         "/etc/passwd",
-        "/work/upper/a",
-        "/work/up/../../etc/passwd",
-        "work/up/a",
+        "/srv/upper/a",
+        "/srv/up/../../etc/passwd",
+        "srv/up/a",
         "",
         ".",
         "a.txt",
-        "/work/up/a\0b",
-        "/work/down/a",
+        "/srv/up/a\0b",
+        "/srv/down/a",
         "/",
-        "file:///work/up/a",
+        "file:///srv/up/a",
         "~/a",
         "/tmp/playwright-artifacts-1/a",
         "/WORK/up/a",
@@ -180,7 +180,7 @@ fn downloads_are_written_below_granted_directories_and_playwright_artifacts() {
         let paths = [path];
         judge(&Request { write_paths: &paths, ..request("Browser.setDownloadBehavior", Surface::Root) }).allowed()
     };
-    for path in ["/work/down", "/work/down/x", "/tmp/playwright-artifacts-AbC", "/tmp/playwright-artifacts-1/x"] {
+    for path in ["/srv/down", "/srv/down/x", "/tmp/playwright-artifacts-AbC", "/tmp/playwright-artifacts-1/x"] {
         assert!(writes(path), "{path}");
     }
     for path in [
@@ -188,7 +188,7 @@ fn downloads_are_written_below_granted_directories_and_playwright_artifacts() {
         "/tmp/x",
         "/tmp/x/playwright-artifacts-1",
         "/tmp/playwright-artifacts-1/../x",
-        "/work/up",
+        "/srv/up",
         "/",
         "",
         "playwright-artifacts-1",
