@@ -135,6 +135,7 @@ for (const task of ['two', 'three']) {
   check(await clients[task].evaluate('document.title', page[task].sessionId) === `a page of ${task}`, `the page of task ${task} is as it was`);
 }
 const after = await person();
+say(`it has noted since it began: ${after.disturbed.join(', ') || 'nothing'}`);
 check(after.url === before.url && after.title === before.title && after.visible === before.visible && after.disturbed.length === 0, `the person's tab is as it was: "${after.title}", ${after.visible}, no loss of focus or visibility`);
 
 for (const client of Object.values(clients)) await client.close();

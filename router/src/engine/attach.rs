@@ -11,7 +11,7 @@ use super::calls::{AttachCall, Learn, Listing, Purpose, ReplyTo};
 use super::info::TargetInfo;
 use super::refusal::Refusal;
 use super::state::{Awaited, ClientSession, Session, Shown, Stage, Target, Waiter};
-use crate::wire::Outcome;
+use crate::wire::{Outcome, value_of};
 
 /// Why a client is offered a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,9 +161,7 @@ impl Engine {
 
     pub(super) fn attach_answered(&mut self, call: AttachCall, outcome: Outcome<'_>) {
         let session = match outcome {
-            Outcome::Result(result) => serde_json::from_str::<Value>(result.get())
-                .ok()
-                .and_then(|result| result["sessionId"].as_str().and_then(SessionId::new)),
+            Outcome::Result(result) => value_of(Some(result))["sessionId"].as_str().and_then(SessionId::new),
             Outcome::Error(error) => {
                 self.no_longer_awaited(call.target, call.client, Some(call.scope));
                 if let Some(to) = call.reply {

@@ -102,12 +102,7 @@ impl Engine {
     }
 
     pub(super) fn window_witnessed(&mut self, tab: TargetId, is_page: bool, outcome: Outcome<'_>) {
-        let window = match outcome {
-            Outcome::Result(result) => {
-                serde_json::from_str::<Value>(result.get()).ok().and_then(|result| result["windowId"].as_i64())
-            }
-            Outcome::Error(_) => None,
-        };
+        let window = outcome.result()["windowId"].as_i64();
         let Some(click) = self.targets.get_mut(&tab).and_then(|target| target.click.as_mut()) else { return };
         // A window that is not told is none that could agree.
         match is_page {

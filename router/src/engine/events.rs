@@ -9,12 +9,9 @@ use serde_json::{Value, json};
 use super::Engine;
 use super::calls::Purpose;
 use super::check::{values_at, world_of_handle};
+use crate::wire::{read_lossy, value_of};
 
 const EXTENSION: &str = "chrome-extension://";
-
-fn value(params: Option<&RawValue>) -> Value {
-    params.and_then(|params| crate::wire::read_lossy(params.get()).ok()).unwrap_or_default()
-}
 
 impl Engine {
     pub(super) fn client_session_event(&mut self, session: SessionId, method: &str, params: Option<&RawValue>) {
@@ -26,7 +23,7 @@ impl Engine {
             Delivery::Drop => {}
             Delivery::Deliver => {
                 if method == "Page.frameAttached" {
-                    self.learn_attached_frame(session, &value(params));
+                    self.learn_attached_frame(session, &value_of(params));
                 }
                 match method.starts_with("Network.") {
                     true => self.deliver_network(session, method, raw),
@@ -39,12 +36,11 @@ impl Engine {
 
     /// Events of `Network` and `Fetch`: in the person's profile without its cookies. Most mention none and pass as they are.
     pub(super) fn deliver_network(&mut self, session: SessionId, method: &str, raw: &str) {
-        let mentions = raw.contains("ookie") || raw.contains("OOKIE");
-        if !mentions || !self.is_shared(session) {
+        if !self.is_shared(session) || !mentions_cookies(raw) {
             return self.deliver(session, method, raw);
         }
         // What cannot be read cannot be cleaned, and is not told.
-        if let Ok(mut event) = serde_json::from_str::<Value>(raw) {
+        if let Ok(mut event) = read_lossy(raw) {
             without_cookies(&mut event);
             self.deliver(session, method, &event.to_string());
         }
@@ -71,12 +67,12 @@ impl Engine {
         self.touch_deadline();
         let raw = params.map_or("{}", RawValue::get);
         match method {
-            "Target.attachedToTarget" => self.client_child_attached(session, &value(params)),
-            "Target.detachedFromTarget" => self.client_child_detached(&value(params)),
-            "Target.targetInfoChanged" => self.client_child_changed(session, &value(params), raw),
+            "Target.attachedToTarget" => self.client_child_attached(session, &value_of(params)),
+            "Target.detachedFromTarget" => self.client_child_detached(&value_of(params)),
+            "Target.targetInfoChanged" => self.client_child_changed(session, &value_of(params), raw),
             "Fetch.requestPaused" => self.client_request_paused(session, params, raw),
-            "Runtime.executionContextCreated" => self.world_created(session, &value(params), raw),
-            "Runtime.executionContextDestroyed" => self.world_destroyed(session, &value(params), raw),
+            "Runtime.executionContextCreated" => self.world_created(session, &value_of(params), raw),
+            "Runtime.executionContextDestroyed" => self.world_destroyed(session, &value_of(params), raw),
             "Runtime.executionContextsCleared" => {
                 if let Some(session) = self.client_session_mut(session) {
                     session.worlds.clear();
@@ -87,11 +83,11 @@ impl Engine {
             // Scripts of extensions are no part of the page. The text is looked at first: there are many of these.
             "Debugger.scriptParsed" | "Debugger.scriptFailedToParse" => {
                 let of_extension = raw.contains(EXTENSION)
-                    && value(params)["url"].as_str().is_some_and(|url| url.starts_with(EXTENSION));
+                    && value_of(params)["url"].as_str().is_some_and(|url| url.starts_with(EXTENSION));
                 if !of_extension && !self.is_of_hidden_world(session, row, params) {
                     return self.deliver(session, method, raw);
                 }
-                let script = value(params)["scriptId"].as_str().map(str::to_owned);
+                let script = value_of(params)["scriptId"].as_str().map(str::to_owned);
                 if let (Some(script), Some(session)) = (script, self.client_session_mut(session)) {
                     session.hidden_scripts.insert(script);
                 }
@@ -125,7 +121,7 @@ impl Engine {
         let Some(session) = self.client_session(session).filter(|session| !session.hidden_worlds.is_empty()) else {
             return false;
         };
-        let Some(params) = params.map_or(Some(Value::Null), |params| serde_json::from_str(params.get()).ok()) else {
+        let Some(params) = params.map_or(Some(Value::Null), |params| read_lossy(params.get()).ok()) else {
             return true; // What cannot be read may be of any world.
         };
         row.params.iter().any(|param| {
@@ -212,7 +208,7 @@ impl Engine {
 
     /// The events name no context: the first is the owner's of its frame, the later ones follow by guid.
     pub(super) fn download_began(&mut self, params: Option<&RawValue>) {
-        let parsed = value(params);
+        let parsed = value_of(params);
         let Some(frame) = parsed["frameId"].as_str().and_then(FrameId::new) else { return };
         let Some(download) = parsed["guid"].as_str().and_then(DownloadId::new) else { return };
         let Some(task) = self.ledger.page_of_frame(frame).and_then(|page| self.ledger.owner(page)) else { return };
@@ -221,7 +217,7 @@ impl Engine {
     }
 
     pub(super) fn download_progressed(&mut self, params: Option<&RawValue>) {
-        let parsed = value(params);
+        let parsed = value_of(params);
         let Some(download) = parsed["guid"].as_str().and_then(DownloadId::new) else { return };
         self.tell_download(download, "Browser.downloadProgress", params);
         if matches!(parsed["state"].as_str(), Some("completed" | "canceled")) {
@@ -242,6 +238,13 @@ impl Engine {
 
 /// An event without cookies, wherever they stand: in a shared profile they are the person's, HttpOnly ones included. Header
 /// lists are objects in `Network` and arrays of name and value in `Fetch`; raw header texts go as a whole.
+/// In any case of letters: headers of HTTP/1 are told as the server spelt them. Read at every event, so without allocation.
+fn mentions_cookies(raw: &str) -> bool {
+    let bytes = raw.as_bytes();
+    let ks = bytes.iter().enumerate().filter(|(_, byte)| matches!(byte, b'k' | b'K')).map(|(at, _)| at);
+    ks.filter_map(|at| bytes.get(at.checked_sub(3)?..at + 3)).any(|word| word.eq_ignore_ascii_case(b"cookie"))
+}
+
 fn without_cookies(value: &mut Value) {
     let is_cookie = |name: &str| name.eq_ignore_ascii_case("cookie") || name.eq_ignore_ascii_case("set-cookie");
     match value {
@@ -268,6 +271,16 @@ fn without_cookies(value: &mut Value) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn cookies_are_seen_in_any_case_of_letters() {
+        for raw in ["cookie", r#"{"name":"sEt-cOoKiE","value":"a=b"}"#, r#"{"associatedCookies":[]}"#, "kCOOKIE"] {
+            assert!(mentions_cookies(raw), "{raw}");
+        }
+        for raw in ["", "k", "ook", "cooki", "{\"name\":\"Kcoo\"}"] {
+            assert!(!mentions_cookies(raw), "{raw}");
+        }
+    }
 
     #[test]
     fn events_lose_every_cookie() {

@@ -58,10 +58,7 @@ impl Engine {
     }
 
     pub(super) fn focus_answered(&mut self, step: FocusStep, outcome: Outcome<'_>) {
-        let result: Value = match outcome {
-            Outcome::Result(result) => serde_json::from_str(result.get()).unwrap_or_default(),
-            Outcome::Error(_) => Value::Null,
-        };
+        let result = outcome.result();
         let window = result["windowId"].as_i64().map(WindowId);
         match step {
             FocusStep::OwnWindow(page) => {

@@ -1,19 +1,14 @@
 //! A frame from the browser: learn from it first, then deliver it, and only to the client that owns its session.
 
 use ownership::id::{SessionId, TargetId};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Engine;
 use super::calls::{Call, Learn, Purpose, ReplyTo};
 use super::state::{OwnContext, Session};
-use crate::wire::{BrowserMessage, Outcome, parse_browser_message};
+use crate::wire::{BrowserMessage, Outcome, parse_browser_message, value_of};
 use ownership::Change;
 use ownership::id::{ContextId, WindowId};
-
-fn value(params: Option<&RawValue>) -> Value {
-    params.and_then(|params| crate::wire::read_lossy(params.get()).ok()).unwrap_or_default()
-}
 
 impl Engine {
     pub(super) fn browser_frame(&mut self, text: &str) {
@@ -85,18 +80,18 @@ impl Engine {
         match learn {
             Learn::Nothing | Learn::Setup | Learn::Press => {}
             Learn::World => {
-                let world = value(Some(result))["executionContextId"].as_i64();
+                let world = value_of(Some(result))["executionContextId"].as_i64();
                 if let (Some(world), Some(session)) = (world, session.and_then(|id| self.client_session_mut(id))) {
                     session.worlds.insert(world);
                 }
             }
             Learn::Window(page) => {
-                if let Some(window) = value(Some(result))["windowId"].as_i64() {
+                if let Some(window) = value_of(Some(result))["windowId"].as_i64() {
                     self.change(Change::WindowSeen { window: WindowId(window), page });
                 }
             }
             Learn::Context { dispose_on_detach } => {
-                let made = value(Some(result))["browserContextId"].as_str().and_then(ContextId::new);
+                let made = value_of(Some(result))["browserContextId"].as_str().and_then(ContextId::new);
                 let Some(context) = made else { return };
                 match self.task_of(to.client) {
                     Some(task) => {
@@ -123,23 +118,23 @@ impl Engine {
     fn root_event(&mut self, method: &str, params: Option<&RawValue>) {
         self.touch_deadline();
         match method {
-            "Target.attachedToTarget" => self.root_attached(&value(params)),
+            "Target.attachedToTarget" => self.root_attached(&value_of(params)),
             "Target.detachedFromTarget" => {
-                if let Some(session) = value(params)["sessionId"].as_str().and_then(SessionId::new) {
+                if let Some(session) = value_of(params)["sessionId"].as_str().and_then(SessionId::new) {
                     self.session_gone(session);
                 }
             }
             "Target.targetCreated" => {
-                self.target_created(&value(params));
+                self.target_created(&value_of(params));
             }
-            "Target.targetInfoChanged" => self.target_info_changed(&value(params)),
+            "Target.targetInfoChanged" => self.target_info_changed(&value_of(params)),
             "Target.targetDestroyed" => {
-                if let Some(target) = value(params)["targetId"].as_str().and_then(TargetId::new) {
+                if let Some(target) = value_of(params)["targetId"].as_str().and_then(TargetId::new) {
                     self.target_destroyed(target);
                 }
             }
             "Target.targetCrashed" => self.target_crashed(params),
-            "Fetch.requestPaused" => self.document_paused(&value(params)),
+            "Fetch.requestPaused" => self.document_paused(&value_of(params)),
             "Browser.downloadWillBegin" => self.download_began(params),
             "Browser.downloadProgress" => self.download_progressed(params),
             _ => {}
@@ -152,7 +147,7 @@ impl Engine {
                 let page = *page;
                 if super::gate::is_guard_event(method) {
                     self.touch_deadline();
-                    self.guard_event(page, method, &value(params));
+                    self.guard_event(page, method, &value_of(params));
                 }
             }
             Some(Session::Client(_)) => self.client_session_event(session, method, params),
@@ -163,7 +158,7 @@ impl Engine {
 
     fn target_crashed(&mut self, params: Option<&RawValue>) {
         let Some(raw) = params else { return };
-        let Some(id) = value(params)["targetId"].as_str().and_then(TargetId::new) else { return };
+        let Some(id) = value_of(params)["targetId"].as_str().and_then(TargetId::new) else { return };
         if let Some(target) = self.targets.get_mut(&id) {
             target.crashed = true;
         }

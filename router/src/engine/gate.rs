@@ -51,6 +51,10 @@ fn load_of(url: &str) -> Load {
     }
 }
 
+/// Stands for the URL that the browser ought to have told and did not. No rule allows it, and it is not the empty URL of a
+/// page without a document.
+const NO_URL: &str = "an untold URL";
+
 /// Documents that say nothing of anybody: the error page (whose target URL reads as the URL that failed), the initial
 /// document of every page, and none yet.
 fn always_holdable(url: &str) -> bool {
@@ -266,7 +270,7 @@ impl Engine {
         if frame["parentId"].is_string() || id.as_str() != page.as_str() {
             return;
         }
-        let url = frame["url"].as_str().unwrap_or_default().to_owned();
+        let url = frame["url"].as_str().unwrap_or(NO_URL).to_owned();
         let Some(target) = self.targets.get_mut(&page) else { return };
         let navigation = target.navigation.take();
         let cause = match target.committed {
@@ -311,7 +315,7 @@ impl Engine {
     pub(super) fn document_paused(&mut self, params: &Value) {
         let Some(request) = params["requestId"].as_str() else { return };
         let frame = params["frameId"].as_str().and_then(FrameId::new);
-        let url = params["request"]["url"].as_str().unwrap_or_default();
+        let url = params["request"]["url"].as_str().unwrap_or(NO_URL);
         let page = frame.and_then(|frame| self.page_of_frame(frame));
         let Some((frame, page)) = frame.zip(page) else {
             // The person's, or nobody's yet: goes on at once.

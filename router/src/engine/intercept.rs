@@ -2,8 +2,8 @@
 
 use ownership::id::SessionId;
 use policy::Verb;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::Engine;
 use super::calls::Purpose;
@@ -11,6 +11,7 @@ use super::gate::describe_navigation;
 use super::io::{Record, RecordKind};
 use super::refusal::Refusal;
 use super::state::Cause;
+use crate::wire::value_of;
 
 /// The one parameter of interception that matters here; a duplicate of it is an error.
 #[derive(serde::Deserialize)]
@@ -54,7 +55,7 @@ impl Engine {
     }
 
     fn fail_forbidden_document(&mut self, session: SessionId, params: Option<&RawValue>) -> bool {
-        let params: Value = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
+        let params = value_of(params);
         let Some(page) = self.client_session(session).map(|session| session.page) else { return true };
         let Some(task) = self.ledger.owner(page) else { return true };
         let (request, url) = (params["requestId"].as_str(), params["request"]["url"].as_str());

@@ -58,8 +58,7 @@ impl Engine {
     }
 
     pub(super) fn mirror_answered(&mut self, id: TargetId, outcome: Outcome<'_>) {
-        let Outcome::Result(result) = outcome else { return };
-        let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+        let result = outcome.result();
         let Some(script) = result["identifier"].as_str() else { return };
         let undo =
             Mirrored { method: "Page.removeScriptToEvaluateOnNewDocument", params: json!({"identifier": script}) };

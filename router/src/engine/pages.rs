@@ -13,7 +13,7 @@ use super::calls::Purpose;
 use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
 use super::state::{Hold, Session, Stage, Target, TaskState, Undecided};
-use crate::wire::Outcome;
+use crate::wire::{Outcome, value_of};
 
 /// A page whose clients do not ask for its resumption runs all the same after this: one client that hangs must not
 /// freeze the page for the others of its task.
@@ -270,7 +270,7 @@ impl Engine {
 
     pub(super) fn frame_tree_answered(&mut self, id: TargetId, outcome: Outcome<'_>) {
         if let Outcome::Result(result) = outcome {
-            let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+            let result = value_of(Some(result));
             self.learn_frame_tree(id, &result["frameTree"]);
         }
     }

@@ -8,7 +8,7 @@ use ownership::id::{ContextId, TargetId};
 use super::calls::{Purpose, RootStep};
 use super::io::Output;
 use super::{Engine, Value};
-use crate::wire::Outcome;
+use crate::wire::{Outcome, value_of};
 
 impl Engine {
     pub fn start(&mut self, now: std::time::Instant) {
@@ -46,7 +46,7 @@ impl Engine {
 
     pub(super) fn root_answered(&mut self, step: RootStep, outcome: Outcome<'_>) {
         let result: Value = match outcome {
-            Outcome::Result(result) => serde_json::from_str(result.get()).unwrap_or_default(),
+            Outcome::Result(result) => value_of(Some(result)),
             // Without the name of the profile's own context there are no shared tasks.
             Outcome::Error(_) if step == RootStep::Contexts => Value::Null,
             Outcome::Error(error) => {

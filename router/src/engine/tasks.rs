@@ -18,13 +18,7 @@ use crate::wire::Outcome;
 pub const REMEMBERED_REFUSALS: usize = 20;
 
 fn field(outcome: &Outcome<'_>, key: &str) -> Option<String> {
-    match outcome {
-        Outcome::Result(result) => {
-            let value: Value = serde_json::from_str(result.get()).ok()?;
-            value[key].as_str().map(str::to_owned)
-        }
-        Outcome::Error(_) => None,
-    }
+    outcome.result()[key].as_str().map(str::to_owned)
 }
 
 impl Engine {

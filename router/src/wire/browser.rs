@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 #[derive(Debug)]
@@ -53,6 +54,22 @@ pub fn parse_browser_message(text: &str) -> Result<BrowserMessage<'_>, Garbage> 
             Ok(BrowserMessage::Event { method, session, params })
         }
         _ => Err(Garbage { reason: "neither a response nor an event".to_owned() }),
+    }
+}
+
+/// Params or a result of the browser's, `Null` where there are none or they cannot be read. Titles and the like come with lone
+/// surrogates, because a page may make them.
+pub fn value_of(raw: Option<&RawValue>) -> Value {
+    raw.and_then(|raw| super::read_lossy(raw.get()).ok()).unwrap_or_default()
+}
+
+impl Outcome<'_> {
+    /// The result; `Null` for an error.
+    pub fn result(&self) -> Value {
+        match self {
+            Outcome::Result(result) => value_of(Some(result)),
+            Outcome::Error(_) => Value::Null,
+        }
     }
 }
 

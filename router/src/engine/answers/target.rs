@@ -11,7 +11,7 @@ use crate::engine::from_client::{Addressee, Forward, Judged};
 use crate::engine::info::{Filter, TargetInfo};
 use crate::engine::refusal::Refusal;
 use crate::engine::state::{AutoAttach, Scope, Shown, Wish};
-use crate::wire::Outcome;
+use crate::wire::{Outcome, value_of};
 
 const NESTED: &str =
     "sessions without `flatten: true` are not offered; attach with flatten: true, as current clients do";
@@ -177,7 +177,7 @@ impl Engine {
 
     pub(in crate::engine) fn refreshed(&mut self, listing: Listing, outcome: Outcome<'_>) {
         if let Outcome::Result(result) = outcome {
-            let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+            let result: Value = value_of(Some(result));
             for info in result["targetInfos"].as_array().into_iter().flatten().filter_map(TargetInfo::read) {
                 if let Some(target) = self.targets.get_mut(&info.id) {
                     target.info.title = info.title;
