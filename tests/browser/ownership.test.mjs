@@ -77,12 +77,7 @@ describe('in a launched browser', router, () => {
           const attached = await raw.wait('Target.attachedToTarget', { sessionId: page.sessionId, accept: p => p.targetInfo.type === 'iframe' });
           await raw.evaluate(`new Promise(resolve => document.readyState === 'complete' ? resolve() : addEventListener('load', resolve))`, attached.params.sessionId);
           sessionId = attached.params.sessionId;
-          // Input goes to the page, at the place of the link in the frame.
-          const inFrame = await raw.evaluate(`(() => { const r = document.querySelector('#link').getBoundingClientRect(); return { x: r.x + r.width / 2, y: r.y + r.height / 2 }; })()`, sessionId);
-          const frame = await raw.evaluate(`(() => { const r = document.querySelector('#f').getBoundingClientRect(); return { x: r.x + 2, y: r.y + 2 }; })()`, page.sessionId);
-          const at = { x: inFrame.x + frame.x, y: inFrame.y + frame.y, button: options.button ?? 'left', modifiers: options.modifiers ?? 0, clickCount: 1 };
-          await raw.send('Input.dispatchMouseEvent', { ...at, type: 'mousePressed' }, page.sessionId);
-          await raw.send('Input.dispatchMouseEvent', { ...at, type: 'mouseReleased' }, page.sessionId);
+          await raw.clickInFrame('#link', sessionId, page.sessionId, options);
         } else {
           await raw.click('#link', sessionId, options);
         }

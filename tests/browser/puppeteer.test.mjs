@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import puppeteer from 'puppeteer-core';
 import { serve } from './support/serve.mjs';
 import { Site } from './support/site.mjs';
-import { within } from './support/util.mjs';
+import { until, within } from './support/util.mjs';
 
 let site, server, count = 0;
 
@@ -24,6 +24,13 @@ const ways = {
 
 /** The next event of that name. */
 const next = (emitter, name) => within(new Promise(resolve => emitter.once(name, resolve)), `the event ${name}`);
+
+/** A click into a cross-site frame is lost until Chromium has the frame's first picture: moves the mouse until it is seen. */
+const reachable = (frame, selector) => until(async () => {
+  await frame.hover('#title');
+  await frame.hover(selector);
+  return frame.evaluate(() => window.__moved > 0);
+}, 'the frame seeing the mouse');
 
 async function connect(t, way = 'browserURL') {
   const task = await server.newTask(`pptr-${++count}`);
@@ -51,6 +58,7 @@ for (const way of Object.keys(ways)) {
       await page.goto(site.url('a', '/with-frame', { src }));
       const frame = await page.waitForFrame(f => f.url() === src);
       assert.equal(await (await frame.waitForSelector('#title')).evaluate(e => e.textContent), 'framed');
+      await reachable(frame, '#b');
       await frame.click('#b');
       assert.equal(await frame.$eval('#o', e => e.textContent), 'clicked');
       assert.equal(await frame.evaluate(() => location.host), `b.test:${site.port}`);
@@ -72,6 +80,7 @@ for (const way of Object.keys(ways)) {
         await page.goto(site.url('a', '/with-frame', { src }));
         const frame = await page.waitForFrame(f => f.url() === src);
         await frame.waitForSelector(`#${kind}`);
+        await reachable(frame, `#${kind}`);
         [popup] = await Promise.all([next(page, 'popup'), frame.click(`#${kind}`)]);
         await popup.waitForSelector('#title');
         assert.equal(popup.url(), popupUrl);

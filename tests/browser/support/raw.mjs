@@ -1,6 +1,6 @@
 // A CDP client without any library: commands, their answers, and events that can be waited for. Nothing is ever slept on.
 import WebSocket from 'ws';
-import { DEADLINE_MS, within } from './util.mjs';
+import { DEADLINE_MS, until, within } from './util.mjs';
 
 /** What the other side answered instead of a result. */
 export class CdpError extends Error {
@@ -164,6 +164,24 @@ export class Raw {
     await this.send('Input.dispatchMouseEvent', { ...base, type: 'mouseMoved', button: 'none', buttons: 0, clickCount: 0 }, sessionId);
     await this.send('Input.dispatchMouseEvent', { ...base, type: 'mousePressed' }, sessionId);
     await this.send('Input.dispatchMouseEvent', { ...base, type: 'mouseReleased', buttons: 0 }, sessionId);
+  }
+
+  /**
+   * Clicks on what `selector` finds in a cross-site frame, `frame` being its session and `page` that of its page, whose
+   * `<iframe>` is `#f`. Input goes to the page, and Chromium leads it to the frame only once the frame's first picture has
+   * arrived: until then a click is lost without a word, so the mouse is moved until the frame sees it.
+   */
+  async clickInFrame(selector, frame, page, { button = 'left', modifiers = 0 } = {}) {
+    const place = (selector, dx) => `(() => { const r = document.querySelector(${JSON.stringify(selector)}).getBoundingClientRect(); return { x: r.x + ${dx ?? 'r.width / 2'}, y: r.y + ${dx ?? 'r.height / 2'} }; })()`;
+    const inner = await this.evaluate(place(selector), frame);
+    const outer = await this.evaluate(place('#f', 2), page);
+    const at = { x: inner.x + outer.x, y: inner.y + outer.y };
+    let moves = 0;
+    await until(async () => {
+      await this.send('Input.dispatchMouseEvent', { ...at, x: at.x + moves++ % 2, type: 'mouseMoved' }, page);
+      return await this.evaluate('window.__moved', frame) > 0;
+    }, 'the frame seeing the mouse');
+    for (const type of ['mousePressed', 'mouseReleased']) await this.send('Input.dispatchMouseEvent', { ...at, button, modifiers, clickCount: 1, type }, page);
   }
 
   async close() {

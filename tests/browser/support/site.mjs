@@ -10,10 +10,11 @@ const esc = text => String(text).replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};
 
 /**
  * Each document notes what an init script left in `window.__init` *before* its own first script, and says so in
- * `window.__sawInit`; `report` makes it tell the server that its own script has run, with the same.
+ * `window.__sawInit`; `report` makes it tell the server that its own script has run, with the same. `window.__moved` counts
+ * how often the mouse moved over it.
  */
 const html = (title, body, { report } = {}) => `<!doctype html><html><head><meta charset="utf-8"><title>${esc(title)}</title>
-<link rel="icon" href="data:,"><script>window.__sawInit = window.__init ?? null;</script></head>
+<link rel="icon" href="data:,"><script>window.__sawInit = window.__init ?? null; window.__moved = 0; addEventListener('mousemove', () => window.__moved++, true);</script></head>
 <body><h1 id="title">${esc(title)}</h1>${body}
 ${report ? `<script>fetch('/report?at=' + encodeURIComponent(location.pathname + location.search) + '&init=' + encodeURIComponent(String(window.__sawInit)))</script>` : ''}
 </body></html>`;
