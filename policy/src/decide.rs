@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::decision::Decision;
 use crate::methods::{Action, Row};
-use crate::{Policy, Verb, Verdict};
+use crate::{Policies, Question, Verb, Verdict};
 
 /// Directories that a client may name. All absolute and canonical: this crate does no I/O, so links are the caller's.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ pub struct Request<'a> {
 const TASK: &str = "task";
 
 /// The strictest of the row's action and the verdict on every thing that is named.
-pub fn decide(policy: &Policy, grants: &Grants, request: &Request<'_>) -> Decision {
+pub fn decide(policies: &Policies, grants: &Grants, request: &Request<'_>) -> Decision {
     let row = request.row;
     let action = match request.surface {
         Surface::Root => row.on_root,
@@ -84,7 +84,7 @@ pub fn decide(policy: &Policy, grants: &Grants, request: &Request<'_>) -> Decisi
     }
     let mut decision = Decision::allow(&row.rule);
     for &(verb, url) in request.urls {
-        let next = policy.judge_url(verb, url, Some(TASK));
+        let next = policies.judge(&Question::new(verb, url).created_by(Some(TASK)));
         match next.verdict {
             Verdict::Deny => return next,
             Verdict::Confirm => decision = next,

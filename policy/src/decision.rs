@@ -47,11 +47,19 @@ pub struct Decision {
     pub reason: String,
     /// What to do about a refusal; a sentence, or empty where the reason says it.
     advice: Cow<'static, str>,
+    /// What a rule or file in monitor mode would have decided otherwise. It changes nothing; the audit keeps it.
+    pub would: Option<Box<Decision>>,
 }
 
 impl Decision {
     pub(crate) fn allow(rule: &Arc<RuleRef>) -> Decision {
-        Decision { verdict: Verdict::Allow, rule: rule.clone(), reason: String::new(), advice: Cow::Borrowed("") }
+        Decision {
+            verdict: Verdict::Allow,
+            rule: rule.clone(),
+            reason: String::new(),
+            advice: Cow::Borrowed(""),
+            would: None,
+        }
     }
 
     pub(crate) fn deny(
@@ -59,7 +67,13 @@ impl Decision {
         reason: impl Into<String>,
         advice: impl Into<Cow<'static, str>>,
     ) -> Decision {
-        Decision { verdict: Verdict::Deny, rule: rule.clone(), reason: reason.into(), advice: advice.into() }
+        Decision {
+            verdict: Verdict::Deny,
+            rule: rule.clone(),
+            reason: reason.into(),
+            advice: advice.into(),
+            would: None,
+        }
     }
 
     pub(crate) fn by_rule(verdict: Verdict, rule: &Arc<RuleRef>, reason: &str) -> Decision {
@@ -73,7 +87,7 @@ impl Decision {
                 (reason.to_owned(), "Use what the policy allows, or ask whoever keeps the policy file to change it.")
             }
         };
-        Decision { verdict, rule: rule.clone(), reason, advice: Cow::Borrowed(advice) }
+        Decision { verdict, rule: rule.clone(), reason, advice: Cow::Borrowed(advice), would: None }
     }
 
     /// Whether it may happen now. A confirmation that nobody can give is no permission.

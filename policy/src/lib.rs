@@ -9,6 +9,7 @@ mod decision;
 mod file;
 pub mod methods;
 mod pattern;
+mod policies;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ mod verb;
 pub use decide::{Grants, Request, Surface, decide};
 pub use decision::{Decision, Permitted, RuleRef, Verdict, admit};
 pub use file::PolicyError;
+pub use policies::{Policies, Question};
 pub use rules::{Policy, TestFailure};
 pub use verb::Verb;
 

@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::decision::Decision;
 use crate::pattern::{HostPattern, PathPattern};
 use crate::verb::Verbs;
-use crate::{RuleRef, Verb, Verdict, file};
+use crate::{Question, RuleRef, Verb, Verdict, file};
 
 /// One policy file. Immutable; shared as `Arc<Policy>`.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Policy {
     }
 
     fn run_test(&self, test: &Test) -> Option<TestFailure> {
-        let decision = self.judge_url(test.verb, &test.url, test.creator.as_deref());
+        let decision = self.judge(&Question::new(test.verb, &test.url).created_by(test.creator.as_deref()));
         let rule_differs = test.rule.as_ref().is_some_and(|rule| *rule != decision.rule.id);
         if decision.verdict == test.expect && !rule_differs {
             return None;
@@ -130,12 +130,13 @@ impl Policy {
         Some(TestFailure { file: self.default.file.clone(), line: test.line, message })
     }
 
-    /// Whether a task may do `verb` at `url`.
+    /// Whether a task may do that.
     ///
     /// Documents at `data:`, `blob:null`, `about:blank` and `about:srcdoc` have the origin of whoever made them, so they are
     /// judged as their `creator`: `"task"` for a client's own, else the URL of the document that made them. Without a
     /// creator they are denied, as is what cannot be read as a URL.
-    pub fn judge_url(&self, verb: Verb, url: &str, creator: Option<&str>) -> Decision {
+    pub fn judge(&self, question: &Question<'_>) -> Decision {
+        let Question { verb, url, creator, .. } = *question;
         let address = match Address::read(url) {
             Ok(address) => address,
             Err(error) => {
@@ -152,7 +153,7 @@ impl Policy {
         match creator {
             Some("task") if address.by_creator => Decision::allow(&self.default),
             Some(creator) if address.by_creator => {
-                let mut decision = self.judge_url(verb, creator, None);
+                let mut decision = self.judge(&Question { url: creator, creator: None, ..*question });
                 if !decision.allowed() {
                     decision.reason = format!("a `{}:` document is judged as {creator}, which made it", address.scheme);
                 }
@@ -165,6 +166,12 @@ impl Policy {
             ),
             _ => self.by_default(&address),
         }
+    }
+
+    /// Whether nothing but one allow for every http, https, ws and wss URL speaks about `verb`.
+    pub fn allows_everywhere(&self, verb: Verb) -> bool {
+        let speaking: Vec<&Rule> = self.rules.iter().filter(|rule| rule.verbs.contains(verb)).collect();
+        speaking.iter().all(|rule| rule.effect == Verdict::Allow) && speaking.iter().any(|rule| rule.is_everywhere())
     }
 
     fn by_default(&self, address: &Address) -> Decision {
@@ -188,6 +195,17 @@ impl Policy {
 }
 
 impl Rule {
+    fn is_everywhere(&self) -> bool {
+        let named = |scheme: &str| match &self.schemes {
+            Schemes::Any => true,
+            Schemes::Named(schemes) => schemes.iter().any(|known| known == scheme),
+        };
+        matches!(self.to, To::Anywhere)
+            && matches!(self.ports, Ports::Any)
+            && self.paths.is_empty()
+            && ["http", "https", "ws", "wss"].into_iter().all(named)
+    }
+
     fn matches(&self, verb: Verb, address: &Address) -> bool {
         self.verbs.contains(verb)
             && self.matches_scheme(address)

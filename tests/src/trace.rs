@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ownership::id::{ClientId, TaskId};
-use policy::Policy;
+use policy::{Policies, Policy};
 use router::engine::Engine;
 use router::engine::io::{
     AdminCommand, AdminReply, AdminRequest, BrowserOrigin, EngineConfig, Input, Output, RecordKind, TaskContext,
@@ -54,7 +54,7 @@ pub fn counter() -> Box<dyn FnMut() -> [u8; 16]> {
 }
 
 /// The policy of a trace: everything on http(s) but these hosts.
-pub fn policy_without(hosts: &[&str]) -> Arc<Policy> {
+pub fn policy_without(hosts: &[&str]) -> Arc<Policies> {
     let mut text = include_str!("../../policies/default.toml").to_owned();
     for (n, host) in hosts.iter().enumerate() {
         let _ = write!(
@@ -62,7 +62,8 @@ pub fn policy_without(hosts: &[&str]) -> Arc<Policy> {
             "\n[[rule]]\nid = \"no-{n}\"\neffect = \"deny\"\nverbs = [\"*\"]\nto = {{ host = \"{host}\" }}\nschemes = [\"http\", \"https\"]\nports = \"*\"\nreason = \"a trace says so\"\n"
         );
     }
-    Arc::new(Policy::parse(&text, "trace.toml").unwrap_or_else(|error| panic!("{error}\n{text}")))
+    let policy = Policy::parse(&text, "trace.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    Arc::new(Policies::from(Arc::new(policy)))
 }
 
 struct Unanswered {
@@ -437,6 +438,7 @@ impl Runner {
             Output::TaskEnded { name, .. } => format!("gone {name}"),
             Output::Fatal { reason } => format!("fatal {reason}"),
             Output::Drained => "drained".to_owned(),
+            Output::Audit(_) => return None,
             Output::Record(record) => match record.kind {
                 RecordKind::Released | RecordKind::Blocked | RecordKind::Odd => format!("note {}", record.message),
                 RecordKind::Claimed | RecordKind::Refused => return None,

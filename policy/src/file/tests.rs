@@ -1,6 +1,6 @@
 //! What a wrong policy file is told, word for word, and that no input makes the reader panic.
 
-use crate::{Policy, Verb, Verdict};
+use crate::{Policy, Question, Verb, Verdict};
 
 const HEAD: &str = "policy = 1\nname = \"x\"\ndefault = \"deny\"\n";
 
@@ -311,7 +311,7 @@ fn the_embedded_tests_run() {
 fn groups_are_their_verbs() {
     let verdict = |group: &str, verb| {
         let text = rule(&format!("verbs = [\"{group}\"]"));
-        Policy::parse(&text, "p.toml").unwrap().judge_url(verb, "https://a.test/", None).verdict
+        Policy::parse(&text, "p.toml").unwrap().judge(&Question::new(verb, "https://a.test/")).verdict
     };
     for verb in Verb::ALL {
         let expected = |group: &[Verb]| if group.contains(verb) { Verdict::Allow } else { Verdict::Deny };
@@ -372,7 +372,7 @@ fn no_bytes_make_the_judge_panic() {
         let mut bytes = starts[noise.below(starts.len())].as_bytes().to_vec();
         bytes.extend((0..noise.below(24)).map(|_| noise.below(256) as u8));
         let url = String::from_utf8_lossy(&bytes);
-        let decision = policy.judge_url(Verb::Navigate, &url, Some(&url));
+        let decision = policy.judge(&Question::new(Verb::Navigate, &url).created_by(Some(&url)));
         assert!(decision.sentence("x").ends_with('.'));
     }
 }

@@ -1,8 +1,9 @@
 //! Decisions on described commands, and their sentences.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::{Decision, Grants, Policy, Request, Surface, Verb, Verdict, admit, decide, methods};
+use crate::{Decision, Grants, Policies, Policy, Question, Request, Surface, Verb, Verdict, admit, decide, methods};
 
 fn grants() -> Grants {
     Grants {
@@ -18,7 +19,7 @@ fn request(method: &str, surface: Surface) -> Request<'static> {
 }
 
 fn judge(request: &Request<'_>) -> Decision {
-    decide(&Policy::built_in(), &grants(), request)
+    decide(&Policies::built_in(), &grants(), request)
 }
 
 fn sentence(request: &Request<'_>) -> String {
@@ -117,14 +118,16 @@ fn every_url_has_to_be_allowed() {
 fn a_policy_rule_speaks_for_itself() {
     let text = "policy = 1\nname = \"x\"\ndefault = \"deny\"\n[[rule]]\nid = \"no-admin\"\neffect = \"deny\"\nverbs = [\"*\"]\n\
                 to = \"*\"\nreason = \"Account changes need a person.\"\n";
-    let decision = Policy::parse(text, "10-desk.toml").unwrap().judge_url(Verb::Navigate, "https://x.test/", None);
+    let decision =
+        Policy::parse(text, "10-desk.toml").unwrap().judge(&Question::new(Verb::Navigate, "https://x.test/"));
     assert_eq!(
         decision.sentence("navigate to https://x.test/"),
         "tabwarden: navigate to https://x.test/ denied by rule no-admin (10-desk.toml:5): Account changes need a person. Use \
          what the policy allows, or ask whoever keeps the policy file to change it."
     );
     let confirm = text.replace("effect = \"deny\"", "effect = \"confirm\"");
-    let decision = Policy::parse(&confirm, "10-desk.toml").unwrap().judge_url(Verb::Navigate, "https://x.test/", None);
+    let decision =
+        Policy::parse(&confirm, "10-desk.toml").unwrap().judge(&Question::new(Verb::Navigate, "https://x.test/"));
     assert_eq!(decision.verdict, Verdict::Confirm);
     assert!(admit(&decision, ()).is_none());
     assert_eq!(
@@ -142,7 +145,7 @@ fn a_confirmation_is_not_outvoted_by_an_allow() {
     let policy = Policy::parse(text, "x.toml").unwrap();
     let urls = [(Verb::Navigate, "https://c.test/"), (Verb::Navigate, "https://a.test/")];
     let request = Request { urls: &urls, ..request("Page.navigate", Surface::Page) };
-    assert_eq!(decide(&policy, &grants(), &request).verdict, Verdict::Confirm);
+    assert_eq!(decide(&Policies::from(Arc::new(policy)), &grants(), &request).verdict, Verdict::Confirm);
 }
 
 #[test]
@@ -207,8 +210,8 @@ fn without_grants_no_path_is_allowed() {
         let path = std::slice::from_ref(path);
         let read = Request { read_paths: path, ..request("DOM.setFileInputFiles", Surface::Page) };
         let write = Request { write_paths: path, ..request("Page.setDownloadBehavior", Surface::Page) };
-        assert!(!decide(&Policy::built_in(), &empty, &read).allowed(), "{path:?}");
-        assert!(!decide(&Policy::built_in(), &empty, &write).allowed(), "{path:?}");
+        assert!(!decide(&Policies::built_in(), &empty, &read).allowed(), "{path:?}");
+        assert!(!decide(&Policies::built_in(), &empty, &write).allowed(), "{path:?}");
     }
 }
 

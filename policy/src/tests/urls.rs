@@ -1,6 +1,6 @@
 //! URLs that were bypasses of one tool or another, each with its verdict.
 
-use crate::{Policy, Verb, Verdict};
+use crate::{Policy, Question, Verb, Verdict};
 
 /// One host over https, with its subdomains elsewhere, some addresses, and a denied path.
 const POLICY: &str = r#"
@@ -61,7 +61,7 @@ paths = ["/version/**", "/"]
 
 fn verdict(url: &str) -> (Verdict, String) {
     let policy = Policy::parse(POLICY, "test.toml").unwrap();
-    let decision = policy.judge_url(Verb::Navigate, url, None);
+    let decision = policy.judge(&Question::new(Verb::Navigate, url));
     (decision.verdict, decision.rule.id.clone())
 }
 
@@ -314,7 +314,7 @@ fn a_tower_of_blobs_costs_no_stack() {
 #[test]
 fn documents_without_an_origin_of_their_own_are_judged_by_their_creator() {
     let policy = Policy::parse(POLICY, "test.toml").unwrap();
-    let judge = |url: &str, creator| policy.judge_url(Verb::Navigate, url, creator);
+    let judge = |url: &str, creator| policy.judge(&Question::new(Verb::Navigate, url).created_by(creator));
     for url in [
         "data:text/html,x",
         "DATA:,",
@@ -345,8 +345,8 @@ fn a_rule_may_name_the_scheme_data() {
     let text = "policy = 1\nname = \"x\"\ndefault = \"deny\"\n[[rule]]\nid = \"no-data\"\neffect = \"deny\"\n\
                 verbs = [\"navigate\"]\nto = \"*\"\nschemes = [\"data\"]\n";
     let policy = Policy::parse(text, "x.toml").unwrap();
-    assert!(!policy.judge_url(Verb::Navigate, "data:,x", Some("task")).allowed());
-    assert!(policy.judge_url(Verb::Navigate, "about:blank", Some("task")).allowed());
+    assert!(!policy.judge(&Question::new(Verb::Navigate, "data:,x").created_by(Some("task"))).allowed());
+    assert!(policy.judge(&Question::new(Verb::Navigate, "about:blank").created_by(Some("task"))).allowed());
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn the_built_in_policy_passes_its_own_tests() {
     assert_eq!(policy.run_tests(), []);
     assert!(policy.test_count() >= 16);
     for verb in Verb::ALL {
-        assert!(policy.judge_url(*verb, "http://10.0.0.1:8080/", None).allowed(), "{verb}");
-        assert!(!policy.judge_url(*verb, "file:///etc/passwd", None).allowed(), "{verb}");
+        assert!(policy.judge(&Question::new(*verb, "http://10.0.0.1:8080/")).allowed(), "{verb}");
+        assert!(!policy.judge(&Question::new(*verb, "file:///etc/passwd")).allowed(), "{verb}");
     }
 }

@@ -1,15 +1,19 @@
 //! What the API and the CLI ask of the engine.
 
+use std::sync::Arc;
+
 use ownership::id::TaskId;
 use ownership::{Lineage, Relation};
+use policy::{Policies, Verb};
 
 use super::Engine;
 use super::calls::Listing;
+use super::gate::describe_navigation;
 use super::io::{
     AdminCommand, AdminError, AdminErrorKind, AdminReply, AdminRequest, ClientInfo, CloseCode, Output, PageInfo,
     StatusInfo, TaskInfo,
 };
-use super::state::TaskState;
+use super::state::{Cause, TaskState};
 
 impl Engine {
     pub(super) fn admin(&mut self, request: AdminRequest, command: AdminCommand) {
@@ -34,7 +38,29 @@ impl Engine {
                 let status = self.status();
                 self.admin_reply(Some(request), Ok(AdminReply::Status(status)));
             }
+            AdminCommand::SetPolicies(policies) => {
+                let released = self.set_policies(policies);
+                self.admin_reply(Some(request), Ok(AdminReply::PoliciesSet { released }));
+            }
         }
+    }
+
+    /// What was allowed until now and is not any more ends here: pages whose document may not be held are released.
+    fn set_policies(&mut self, policies: Vec<(TaskId, Arc<Policies>)>) -> usize {
+        let mut released = 0;
+        for (id, policies) in policies {
+            let Some(task) = self.tasks.get_mut(&id) else { continue };
+            task.policy = policies;
+            for page in self.page_ids(id) {
+                let Some(url) = self.targets.get(&page).map(|target| target.info.url.clone()) else { continue };
+                if let Some(decision) = self.forbids(id, Verb::Navigate, &url, Some(Cause::Client)) {
+                    let sentence = decision.sentence(&describe_navigation(&url));
+                    self.release(page, &format!("its task's policy was narrowed; {sentence}"));
+                    released += 1;
+                }
+            }
+        }
+        released
     }
 
     pub(super) fn list_tasks(&mut self, request: AdminRequest) {
@@ -87,6 +113,7 @@ impl Engine {
             },
             context: task.context_kind,
             policy: task.policy.name().to_owned(),
+            policy_hash: task.policy.hash().to_owned(),
             labels: task.labels.clone(),
             expires_at: self.expires_at(id),
             idle_ttl: task.idle_ttl,

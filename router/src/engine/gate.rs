@@ -3,7 +3,7 @@
 
 use ownership::id::{FrameId, SessionId, TargetId, TaskId};
 use ownership::{Change, TargetKind};
-use policy::{Decision, Policy, Verb};
+use policy::{Decision, Policies, Question, Verb};
 use serde_json::{Value, json};
 
 use super::Engine;
@@ -84,8 +84,10 @@ impl Engine {
             return None;
         }
         // Without its task nothing may be held.
-        let Some(task) = self.tasks.get(&task) else { return Some(Policy::built_in().judge_url(verb, "", None)) };
-        let decision = task.policy.judge_url(verb, url, by.map(|_| "task"));
+        let Some(task) = self.tasks.get(&task) else {
+            return Some(Policies::built_in().judge(&Question::new(verb, "")));
+        };
+        let decision = task.policy.judge(&Question::new(verb, url).created_by(by.map(|_| "task")));
         (!decision.allowed()).then_some(decision)
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ownership::id::{ClientId, TaskId};
-use policy::Policy;
+use policy::{Policies, RuleRef, Verb, Verdict};
 
 /// A larger frame makes Chromium drop the connection of everybody (105 MB on a WebSocket, 110 MB on a pipe; measured).
 pub const LARGEST_TO_BROWSER: usize = 64 << 20;
@@ -53,7 +53,7 @@ pub struct TaskSpec {
     /// `None`: the engine names it `task-N`.
     pub name: Option<String>,
     pub context: TaskContext,
-    pub policy: Arc<Policy>,
+    pub policy: Arc<Policies>,
     /// Time without a client after which the task ends; `None`: never.
     pub idle_ttl: Option<Duration>,
     pub labels: BTreeMap<String, String>,
@@ -77,6 +77,8 @@ pub enum AdminCommand {
         keep_pages: bool,
     },
     Status,
+    /// The policy files were read anew: what these tasks have now holds at once, also for pages that are there.
+    SetPolicies(Vec<(TaskId, Arc<Policies>)>),
 }
 
 pub enum Input<'a> {
@@ -142,6 +144,30 @@ pub enum Output {
     },
     Drained,
     Record(Record),
+    /// For the audit: every decision that is not a plain forward, and what monitored rules would have refused.
+    Audit(Box<Audit>),
+}
+
+/// One decision, as the audit keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Audit {
+    /// `a-…`; a refusal's message names it.
+    pub id: String,
+    pub task: TaskId,
+    pub task_name: String,
+    pub client: Option<ClientId>,
+    /// Of the command; empty where a load was judged that no command asked for.
+    pub method: String,
+    pub verb: Option<Verb>,
+    /// Mostly a URL, query and fragment included: whoever writes it down leaves them out unless told otherwise.
+    pub object: String,
+    pub verdict: Verdict,
+    /// `false`: a monitored rule would have decided so, and nothing was refused.
+    pub enforced: bool,
+    pub rule: Arc<RuleRef>,
+    pub reason: String,
+    /// Of the task's policy, `sha256:…`.
+    pub policy_hash: String,
 }
 
 /// Close codes of client WebSockets; documented in the README.
@@ -180,6 +206,10 @@ pub enum AdminReply {
     Tasks(Vec<TaskInfo>),
     Ended,
     Status(StatusInfo),
+    /// Done, and how many pages their tasks may no longer hold.
+    PoliciesSet {
+        released: usize,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -190,6 +220,7 @@ pub struct TaskInfo {
     pub state: &'static str,
     pub context: TaskContext,
     pub policy: String,
+    pub policy_hash: String,
     pub labels: BTreeMap<String, String>,
     /// When the task ends unless a client comes; `None` while one is there or without a TTL.
     pub expires_at: Option<Instant>,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ownership::Lineage;
 use ownership::id::{ClientId, ClientSessionId, ContextId, FrameId, SessionId, TargetId, TaskId};
-use policy::Policy;
+use policy::Policies;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::calls::ReplyTo;
@@ -29,7 +29,7 @@ pub struct Task {
     pub context_kind: TaskContext,
     /// The context shown as the default one: the task's own, or the profile's.
     pub context: Option<ContextId>,
-    pub policy: Arc<Policy>,
+    pub policy: Arc<Policies>,
     pub idle_ttl: Option<Duration>,
     pub idle_since: Instant,
     pub labels: BTreeMap<String, String>,

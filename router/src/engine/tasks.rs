@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use ownership::id::{ContextId, TargetId, TaskId};
 use ownership::{Change, TargetKind};
-use policy::Verb;
+use policy::{Question, Verb};
 use serde_json::{Map, Value, json};
 
 use super::Engine;
@@ -49,7 +49,7 @@ impl Engine {
             );
         }
         if let Some(url) = &spec.open {
-            let decision = spec.policy.judge_url(Verb::Navigate, url, Some("task"));
+            let decision = spec.policy.judge(&Question::new(Verb::Navigate, url).created_by(Some("task")));
             if !decision.allowed() {
                 return error(AdminErrorKind::Invalid, decision.sentence(&describe_navigation(url)));
             }

@@ -306,6 +306,7 @@ impl Driver {
                     self.outcome.get_or_insert(Outcome::Drained);
                 }
                 Output::Record(record) => self.log(&record),
+                Output::Audit(_) => {}
             }
         }
     }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use policy::Policy;
+use policy::{Policies, Policy};
 
 use crate::engine::io::{AdminError, AdminErrorKind};
 
@@ -17,7 +17,7 @@ pub const DEFAULT_NAME: &str = "default";
 pub struct PolicyDir(pub Option<PathBuf>);
 
 impl PolicyDir {
-    pub fn load(&self, name: &str) -> Result<Arc<Policy>, AdminError> {
+    pub fn load(&self, name: &str) -> Result<Arc<Policies>, AdminError> {
         if !is_policy_name(name) {
             return Err(AdminError {
                 kind: AdminErrorKind::Invalid,
@@ -45,12 +45,12 @@ impl PolicyDir {
 }
 
 /// A file that the operator named.
-pub fn load_file(path: &Path) -> Result<Arc<Policy>, AdminError> {
+pub fn load_file(path: &Path) -> Result<Arc<Policies>, AdminError> {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     read(path, &name)
 }
 
-fn read(path: &Path, name: &str) -> Result<Arc<Policy>, AdminError> {
+fn read(path: &Path, name: &str) -> Result<Arc<Policies>, AdminError> {
     let text = std::fs::read_to_string(path).map_err(|error| AdminError {
         kind: AdminErrorKind::NotFound,
         message: format!("The policy {name} cannot be read from {} ({error}); put the file there.", path.display()),
@@ -58,8 +58,8 @@ fn read(path: &Path, name: &str) -> Result<Arc<Policy>, AdminError> {
     parse(&text, &path.display().to_string(), name)
 }
 
-fn parse(text: &str, file: &str, name: &str) -> Result<Arc<Policy>, AdminError> {
-    let policy = Policy::parse(text, file).map(Arc::new);
+fn parse(text: &str, file: &str, name: &str) -> Result<Arc<Policies>, AdminError> {
+    let policy = Policy::parse(text, file).map(|policy| Arc::new(Policies::from(Arc::new(policy))));
     if policy.is_ok() {
         tracing::warn!(
             "{name} is enforced on documents (pages, frames, redirects, popups) and on URLs in commands; subresources, sockets and scripts of an allowed page are not filtered by this version."

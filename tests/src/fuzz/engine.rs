@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use ownership::id::{ClientId, TaskId};
-use policy::{Policy, methods};
+use policy::{Policies, methods};
 use router::engine::Engine;
 use router::engine::io::{AdminCommand, AdminRequest, BrowserOrigin, Input, Output, TaskContext, TaskSpec};
 use serde::de::IgnoredAny;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::trace::{config, counter};
 
-static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| Arc::new(Policy::built_in()));
+static POLICY: LazyLock<Arc<Policies>> = LazyLock::new(|| Arc::new(Policies::built_in()));
 static NAMES: LazyLock<[Vec<&'static str>; 2]> = LazyLock::new(|| {
     let mut commands: Vec<_> = methods::all().map(|row| row.method).collect();
     let mut events: Vec<_> = methods::all_events().map(|row| row.event).collect();

@@ -5,7 +5,7 @@ mod engine;
 
 pub use engine::engine;
 
-use policy::{Policy, Verb};
+use policy::{Policy, Question, Verb};
 use router::wire::{
     BrowserMessage, Outcome, parse_browser_message, parse_command, render_command, render_error, render_event,
     render_result,
@@ -79,8 +79,8 @@ pub fn policy(text: &str) {
     let Ok(policy) = Policy::parse(text, "fuzz.toml") else { return };
     policy.run_tests();
     for url in ["https://example.com/a?b#c", "http://[::1]:8080/%2e%2e/x", "data:text/html,x", "blob:null", text] {
-        policy.judge_url(Verb::ALL[0], url, None);
-        policy.judge_url(Verb::ALL[0], url, Some("task"));
-        policy.judge_url(Verb::ALL[0], "about:blank", Some(url));
+        policy.judge(&Question::new(Verb::ALL[0], url));
+        policy.judge(&Question::new(Verb::ALL[0], url).created_by(Some("task")));
+        policy.judge(&Question::new(Verb::ALL[0], "about:blank").created_by(Some(url)));
     }
 }

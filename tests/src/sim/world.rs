@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use ownership::id::{ClientId, TaskId};
-use policy::Policy;
+use policy::Policies;
 use router::engine::Engine;
 use router::engine::io::{
     AdminCommand, AdminError, AdminReply, AdminRequest, BrowserOrigin, Input, Output, TaskContext, TaskSpec,
@@ -22,7 +22,7 @@ use super::truth::{ClientNo, TaskNo};
 use crate::trace;
 
 /// Parsed once: so many runs would read the same text anew.
-static POLICIES: LazyLock<[Arc<Policy>; 2]> =
+static POLICIES: LazyLock<[Arc<Policies>; 2]> =
     LazyLock::new(|| [trace::policy_without(&[]), trace::policy_without(&[FORBIDDEN])]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,7 +281,7 @@ impl World {
             }
             Output::Drained => self.drained += 1,
             Output::Fatal { reason } => return broken(Rule::Gates, format!("fatal: {reason}")),
-            Output::Ready => {}
+            Output::Ready | Output::Audit(_) => {}
             Output::Record(record) => self.log.line(|| format!("  note {:?} {}", record.kind, record.message)),
         }
         Ok(())

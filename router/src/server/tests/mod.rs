@@ -43,6 +43,7 @@ impl FakeEngine {
                     state: "active",
                     context: spec.context,
                     policy: "default".into(),
+                    policy_hash: String::new(),
                     labels: spec.labels,
                     expires_at: spec.idle_ttl.map(|ttl| now + ttl),
                     idle_ttl: spec.idle_ttl,
@@ -70,6 +71,7 @@ impl FakeEngine {
                 }
                 Ok(AdminReply::Ended)
             }
+            AdminCommand::SetPolicies(_) => Ok(AdminReply::PoliciesSet { released: 0 }),
             AdminCommand::Status => Ok(AdminReply::Status(StatusInfo {
                 product: "Chrome/156.0.0.0".into(),
                 user_agent: "UA".into(),
