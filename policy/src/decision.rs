@@ -24,17 +24,20 @@ impl Verdict {
 }
 
 /// Where a decision comes from: a rule of a policy file, or a row of the method table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleRef {
     pub id: String,
     pub file: String,
-    /// One-based.
+    /// One-based; 0 for what stands in no file.
     pub line: u32,
 }
 
 impl fmt::Display for RuleRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}:{})", self.id, self.file, self.line)
+        match self.line {
+            0 => write!(f, "{} ({})", self.id, self.file),
+            line => write!(f, "{} ({}:{line})", self.id, self.file),
+        }
     }
 }
 

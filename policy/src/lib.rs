@@ -4,10 +4,14 @@
 //! turns a decision into the [`Permitted`] value without which the engine cannot send anything.
 
 mod address;
+mod canonical;
+mod date;
 mod decide;
 mod decision;
 mod file;
+mod layer;
 pub mod methods;
+mod narrowing;
 mod pattern;
 mod policies;
 mod rules;
@@ -15,10 +19,11 @@ mod rules;
 mod tests;
 mod verb;
 
+pub use date::Date;
 pub use decide::{Grants, Request, Surface, decide};
 pub use decision::{Decision, Permitted, RuleRef, Verdict, admit};
 pub use file::PolicyError;
-pub use policies::{Policies, Question};
+pub use policies::{LayerKind, Policies, Question};
 pub use rules::{Policy, TestFailure};
 pub use verb::Verb;
 

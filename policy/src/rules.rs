@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::address::Address;
+use crate::date::Date;
 use crate::decision::Decision;
+use crate::layer::Layer;
 use crate::pattern::{HostPattern, PathPattern};
+use crate::policies::LayerKind;
 use crate::verb::Verbs;
 use crate::{Question, RuleRef, Verb, Verdict, file};
 
@@ -17,6 +20,8 @@ pub struct Policy {
     pub(crate) default: Arc<RuleRef>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) tests: Vec<Test>,
+    /// Made of the hosts that were named when a task was made.
+    pub(crate) only_narrows: bool,
 }
 
 #[derive(Debug)]
@@ -80,6 +85,12 @@ impl fmt::Display for TestFailure {
 
 const BUILT_IN: &str = include_str!("../../policies/default.toml");
 
+impl AsRef<Policy> for Policy {
+    fn as_ref(&self) -> &Policy {
+        self
+    }
+}
+
 impl Policy {
     /// Reads a policy file. `file` is how messages call it.
     pub fn parse(text: &str, file: &str) -> Result<Policy, file::PolicyError> {
@@ -93,6 +104,7 @@ impl Policy {
             default: Arc::new(RuleRef { id: "default".to_owned(), file: error.file, line: error.line }),
             rules: Vec::new(),
             tests: Vec::new(),
+            only_narrows: false,
         })
     }
 
@@ -130,72 +142,15 @@ impl Policy {
         Some(TestFailure { file: self.default.file.clone(), line: test.line, message })
     }
 
-    /// Whether a task may do that.
-    ///
-    /// Documents at `data:`, `blob:null`, `about:blank` and `about:srcdoc` have the origin of whoever made them, so they are
-    /// judged as their `creator`: `"task"` for a client's own, else the URL of the document that made them. Without a
-    /// creator they are denied, as is what cannot be read as a URL.
+    /// This file alone, with no rule expired.
     pub fn judge(&self, question: &Question<'_>) -> Decision {
-        let Question { verb, url, creator, .. } = *question;
-        let address = match Address::read(url) {
-            Ok(address) => address,
-            Err(error) => {
-                return Decision::deny(
-                    &self.default,
-                    error.to_string(),
-                    "Give a whole URL with its scheme, for example https://example.com/.",
-                );
-            }
-        };
-        if let Some(rule) = self.strictest(verb, &address) {
-            return Decision::by_rule(rule.effect, &rule.rule, &rule.reason);
-        }
-        match creator {
-            Some("task") if address.by_creator => Decision::allow(&self.default),
-            Some(creator) if address.by_creator => {
-                let mut decision = self.judge(&Question { url: creator, creator: None, ..*question });
-                if !decision.allowed() {
-                    decision.reason = format!("a `{}:` document is judged as {creator}, which made it", address.scheme);
-                }
-                decision
-            }
-            None if address.by_creator => Decision::deny(
-                &self.default,
-                format!("a `{}:` document is judged as whoever made it, and nobody is known to have", address.scheme),
-                "Open it from a page that the policy allows.",
-            ),
-            _ => self.by_default(&address),
-        }
-    }
-
-    /// Whether nothing but one allow for every http, https, ws and wss URL speaks about `verb`.
-    pub fn allows_everywhere(&self, verb: Verb) -> bool {
-        let speaking: Vec<&Rule> = self.rules.iter().filter(|rule| rule.verbs.contains(verb)).collect();
-        speaking.iter().all(|rule| rule.effect == Verdict::Allow) && speaking.iter().any(|rule| rule.is_everywhere())
-    }
-
-    fn by_default(&self, address: &Address) -> Decision {
-        let reason = match address.scheme.as_str() {
-            "http" | "https" | "ws" | "wss" => "no rule allows it".to_owned(),
-            scheme => format!("no rule names the scheme `{scheme}`"),
-        };
-        let advice = format!("Use what the policy allows, or add an allow rule to {}.", self.default.file);
-        Decision::deny(&self.default, reason, advice)
-    }
-
-    fn strictest(&self, verb: Verb, address: &Address) -> Option<&Rule> {
-        let matching = self.rules.iter().filter(|rule| rule.matches(verb, address));
-        // The first of equally strict ones, so that messages do not change when rules are added below.
-        matching.min_by_key(|rule| match rule.effect {
-            Verdict::Deny => 0,
-            Verdict::Confirm => 1,
-            Verdict::Allow => 2,
-        })
+        let layer = Layer::new(LayerKind::Task, vec![self]);
+        layer.judge(question, &Address::read(question.url), Date::EARLIEST)
     }
 }
 
 impl Rule {
-    fn is_everywhere(&self) -> bool {
+    pub(crate) fn is_everywhere(&self) -> bool {
         let named = |scheme: &str| match &self.schemes {
             Schemes::Any => true,
             Schemes::Named(schemes) => schemes.iter().any(|known| known == scheme),
@@ -206,7 +161,7 @@ impl Rule {
             && ["http", "https", "ws", "wss"].into_iter().all(named)
     }
 
-    fn matches(&self, verb: Verb, address: &Address) -> bool {
+    pub(crate) fn matches(&self, verb: Verb, address: &Address) -> bool {
         self.verbs.contains(verb)
             && self.matches_scheme(address)
             && self.matches_host(address)

@@ -93,6 +93,14 @@ impl fmt::Display for Verb {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verbs(u32);
 
+impl From<&[Verb]> for Verbs {
+    fn from(verbs: &[Verb]) -> Verbs {
+        let mut set = Verbs::default();
+        verbs.iter().for_each(|verb| set.insert(*verb));
+        set
+    }
+}
+
 impl Verbs {
     pub(crate) fn insert(&mut self, verb: Verb) {
         self.0 |= 1 << verb as u32;

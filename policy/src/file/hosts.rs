@@ -117,7 +117,7 @@ fn subdomains(source: Source<'_>, value: Option<&Value<'_>>, name: String) -> Re
 }
 
 /// A bare host as the URL parser would give it: lower-case A-labels.
-fn host_name(source: Source<'_>, name: &str, span: Range<usize>) -> Result<String> {
+pub(super) fn host_name(source: Source<'_>, name: &str, span: Range<usize>) -> Result<String> {
     let bare = name.strip_suffix('.').unwrap_or(name);
     if name.contains(['*', '/', ':', '@', '?', '#', '\\', '%']) && !name.starts_with('[') || bare.starts_with('.') {
         return Err(source.error(span, both_readings(name)));
@@ -155,7 +155,7 @@ fn both_readings(text: &str) -> String {
 }
 
 /// `10.20.0.0/16`, `127.0.0.1`, `::1`
-fn network(source: Source<'_>, text: &str, span: Range<usize>) -> Result<HostPattern> {
+pub(super) fn network(source: Source<'_>, text: &str, span: Range<usize>) -> Result<HostPattern> {
     let wrong = |message: String| Err(source.error(span.clone(), message));
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),

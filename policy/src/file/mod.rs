@@ -1,11 +1,13 @@
 //! The policy file: strict TOML, in which what is not understood is an error with its place, never ignored.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::Range;
 
 use toml::de::DeTable;
 
 use crate::Policy;
+use crate::pattern::HostPattern;
 
 mod hosts;
 mod read;
@@ -13,7 +15,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-/// What is wrong with a policy file, and where. Line and column are one-based, the column counts characters.
+/// What is wrong with a policy file, and where. Line and column are one-based, the column counts characters; the line is 0
+/// for what stands in no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
     pub file: String,
@@ -24,11 +27,20 @@ pub struct PolicyError {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.message),
+            line => write!(f, "{}:{line}:{}: {}", self.file, self.column, self.message),
+        }
     }
 }
 
 impl std::error::Error for PolicyError {}
+
+impl PolicyError {
+    pub(crate) fn without_place(file: &str, message: impl Into<String>) -> PolicyError {
+        PolicyError { file: file.to_owned(), line: 0, column: 0, message: message.into() }
+    }
+}
 
 type Result<T> = std::result::Result<T, PolicyError>;
 
@@ -55,6 +67,16 @@ impl Source<'_> {
         let start = before.rfind('\n').map_or(0, |at| at + 1);
         (line, before[start..].chars().count() as u32 + 1)
     }
+}
+
+/// A host or an address that was named outside of a file.
+pub(crate) fn bare_host(text: &str, file: &str) -> Result<HostPattern> {
+    let source = Source { file, text };
+    let placed = match text.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(ip) => hosts::network(source, &ip.to_canonical().to_string(), 0..0),
+        Err(_) => hosts::host_name(source, text, 0..0).map(HostPattern::Exact),
+    };
+    placed.map_err(|error| PolicyError::without_place(file, error.message))
 }
 
 pub(crate) fn parse(text: &str, file: &str) -> Result<Policy> {

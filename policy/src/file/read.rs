@@ -48,7 +48,7 @@ pub(super) fn policy<'a>(source: Source<'a>, document: &'a toml::de::DeTable<'a>
     let tests =
         elements(source, fields.get("test"), "test")?.map(|value| test(source, value)).collect::<Result<_>>()?;
     let default = RuleRef { id: "default".to_owned(), file: source.file.to_owned(), line: source.line(default_span) };
-    Ok(Policy { name: name.to_owned(), default: Arc::new(default), rules, tests })
+    Ok(Policy { name: name.to_owned(), default: Arc::new(default), rules, tests, only_narrows: false })
 }
 
 fn check_version(source: Source<'_>, value: &Value<'_>) -> Result<()> {
