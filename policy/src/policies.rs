@@ -182,6 +182,17 @@ impl Policies {
         }
     }
 
+    /// Whether `verb` is allowed at every document that the policy lets in: then a command of that verb need not be judged at
+    /// the document which it meets. (`false` also where it may be so, but takes more than a look at each rule to tell.)
+    pub fn allows_on_documents(&self, verb: Verb) -> bool {
+        self.layers().all(|layer| layer.allows_on_documents(verb))
+    }
+
+    /// Whether something is in monitor mode, whose would-be refusals are to be kept.
+    pub fn has_trial(&self) -> bool {
+        self.layers.iter().any(Layer::has_trial)
+    }
+
     /// Whether `verb` is allowed at every http, https, ws and wss URL, whoever asks, and would be if what is in monitor mode
     /// were enforced: then no gate is needed for it.
     pub fn allows_everywhere(&self, verb: Verb) -> bool {
