@@ -22,6 +22,8 @@ pub enum Command {
     Task(TaskArgs),
     /// Show what a running `serve` does.
     Status(ServerArgs),
+    /// Check, test, explain and draft policy files. Needs no running `serve`.
+    Policy(crate::policy::PolicyArgs),
 }
 
 #[derive(Debug, clap::Args)]

@@ -8,6 +8,7 @@ mod exit;
 mod files;
 mod launch;
 mod output;
+mod policy;
 mod runtime_file;
 mod serve;
 mod status;
@@ -47,6 +48,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(*args).await,
         Command::Task(args) => task::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Policy(args) => policy::run(&args),
     }
 }
 

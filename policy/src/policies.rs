@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::address::Address;
 use crate::canonical;
@@ -77,6 +77,10 @@ pub struct Policies {
     has_trial: bool,
 }
 
+/// Read once, since it is asked for wherever a page belongs to no task.
+static FLOOR: LazyLock<Layer> = LazyLock::new(|| Layer::new(LayerKind::Server, vec![Arc::new(Policy::built_in())]));
+static BUILT_IN: LazyLock<Policies> = LazyLock::new(|| Policies::of(Vec::new(), Date::LATEST));
+
 /// One file alone, on a day on which everything that expires has.
 impl From<Arc<Policy>> for Policies {
     fn from(policy: Arc<Policy>) -> Policies {
@@ -86,7 +90,7 @@ impl From<Arc<Policy>> for Policies {
 
 impl Policies {
     pub fn built_in() -> Policies {
-        Policies::of(Vec::new(), Date::LATEST)
+        Policies::clone(&BUILT_IN)
     }
 
     /// The rules of one layer are judged together; of the layers, the strictest holds, and their order means nothing. There
@@ -101,8 +105,7 @@ impl Policies {
     }
 
     fn of(layers: Vec<Layer>, today: Date) -> Policies {
-        let floor = (!layers.iter().any(Layer::is_enforced))
-            .then(|| Layer::new(LayerKind::Server, vec![Arc::new(Policy::built_in())]));
+        let floor = (!layers.iter().any(Layer::is_enforced)).then(|| FLOOR.clone());
         let all = || layers.iter().chain(&floor);
         let asks_initiator = all().flat_map(Layer::rules).any(|rule| rule.initiator.is_some());
         let has_trial = all().any(Layer::has_trial);

@@ -82,7 +82,9 @@ impl Engine {
 
     /// `None`: may be held. `by`: who asked for it; a document that nobody of the task's asked for has no creator there.
     pub(super) fn forbids(&self, task: TaskId, verb: Verb, url: &str, by: Option<Cause>) -> Option<Judgement> {
-        self.forbids_question(task, &Question::new(verb, url).created_by(by.map(|_| "task")))
+        let question = Question::new(verb, url).created_by(by.map(|_| "task"));
+        // What had another method was judged by it before it was sent.
+        self.forbids_question(task, &question.with_method(verb.usual_method()))
     }
 
     fn forbids_question(&self, task: TaskId, question: &Question<'_>) -> Option<Judgement> {

@@ -48,7 +48,8 @@ impl Engine {
             );
         }
         if let Some(url) = &spec.open {
-            let decision = spec.policy.judge(&Question::new(Verb::Navigate, url).created_by(Some("task")));
+            let question = Question::new(Verb::Navigate, url).created_by(Some("task"));
+            let decision = spec.policy.judge(&question.with_method(Verb::Navigate.usual_method()));
             if !decision.allowed() {
                 return error(AdminErrorKind::Invalid, decision.sentence(&format!("navigate to {url}")));
             }
