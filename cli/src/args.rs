@@ -22,6 +22,8 @@ pub enum Command {
     Task(TaskArgs),
     /// Show what a running `serve` does.
     Status(ServerArgs),
+    /// Show what was refused, and what a monitored rule would have refused.
+    Audit(AuditArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -89,6 +91,13 @@ pub struct ServeArgs {
     /// Do not give the keyboard focus back to the person's tab when an agent's click or popup has taken it.
     #[arg(long)]
     pub leave_focus: bool,
+    /// Write the audit here: a line of JSON for each decision that is not a plain yes. [default: audit/audit.jsonl in
+    /// the data directory]
+    #[arg(long, value_name = "FILE")]
+    pub audit_file: Option<PathBuf>,
+    /// Keep queries and fragments of addresses in the audit; there may be secrets in them.
+    #[arg(long)]
+    pub audit_queries: bool,
     /// Write every message to and from the browser to this file, as JSON Lines. It will hold page data: passwords
     /// typed,
     /// cookies, contents.
@@ -110,6 +119,27 @@ pub struct ServerArgs {
     /// Print JSON.
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AuditArgs {
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// Read this file and its older ones, whether a server runs or not.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "admin_token_file"])]
+    pub file: Option<PathBuf>,
+    /// Only of this task.
+    #[arg(long, value_name = "NAME")]
+    pub task: Option<String>,
+    /// Only what was refused: neither what was allowed nor what a monitored rule would have refused.
+    #[arg(long)]
+    pub denied: bool,
+    /// Only of so long ago, e.g. 90s, 30m, 12h, 7d.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub since: Option<u64>,
+    /// Go on with what is being written, until interrupted.
+    #[arg(long)]
+    pub follow: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -3,6 +3,7 @@
 mod api_client;
 mod args;
 mod attach;
+mod audit;
 mod browsers;
 mod exit;
 mod files;
@@ -47,6 +48,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(*args).await,
         Command::Task(args) => task::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Audit(args) => audit::run(args).await,
     }
 }
 

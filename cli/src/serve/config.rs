@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use router::engine::io::{BrowserOrigin, EngineConfig, TaskContext, TaskSpec};
 use router::server::policies::{self, PolicyDir};
-use router::server::{Doors, Settings, Token, api};
+use router::server::{Doors, Settings, Token, api, audit};
 use url::Url;
 
 use crate::args::ServeArgs;
@@ -75,6 +75,7 @@ impl Config {
             doors,
             public_url: args.public_url.clone(),
             policies,
+            audit: audit::Settings { place: audit_place(args.audit_file.as_deref())?, queries: args.audit_queries },
             record_upstream: args.record_upstream.clone(),
             no_sandbox: args.no_sandbox,
             engine,
@@ -163,6 +164,13 @@ fn task(text: &str, policies: &PolicyDir) -> Result<TaskConfig, Failure> {
     let context = context.unwrap_or(TaskContext::Isolated);
     let spec = TaskSpec { name: Some(name.into()), context, policy, idle_ttl, labels: Default::default(), open: None };
     Ok(TaskConfig { spec, token })
+}
+
+fn audit_place(named: Option<&Path>) -> Result<audit::Place, Failure> {
+    Ok(match named {
+        Some(file) => audit::Place::File(file.to_owned()),
+        None => audit::Place::Directory(files::audit_dir()?),
+    })
 }
 
 fn directory(dir: &Path, option: &str) -> Result<PathBuf, Failure> {

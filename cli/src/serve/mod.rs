@@ -7,7 +7,7 @@ mod stop;
 use std::time::Duration;
 
 use router::server::token::Tokens;
-use router::server::{Handle, Outcome, Server, Upstream};
+use router::server::{Handle, Outcome, Server, Upstream, audit};
 use tracing::info;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -15,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::args::ServeArgs;
 use crate::attach;
 use crate::exit::{Exit, Failure};
+use crate::files;
 use crate::launch::{self, Browser};
 use crate::runtime_file::{Running, RuntimeFile};
 use announce::Made;
@@ -35,6 +36,9 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let config = Config::read(args)?;
     let mut stop = Stop::new(config.exit_on_stdin_close)?;
     let admin = Tokens::new()?.draw()?;
+    if let audit::Place::Directory(dir) = &config.settings.audit.place {
+        files::private_dir(dir)?;
+    }
     let server = Server::bind(config.settings.clone(), &admin).await?;
     let handle = server.handle();
     for token in config.tasks.iter().filter_map(|task| task.token.as_ref()) {

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
+use super::audit::Auditor;
 use super::inbox::{Arrival, ClientChannel, Inbox};
 use super::record::Recorder;
 use super::registry::{Phase, Registry};
@@ -101,6 +102,7 @@ pub struct Driver {
     inbox: Rc<Inbox>,
     queue: Rc<SendQueue>,
     recorder: Recorder,
+    auditor: Auditor,
     clients: FxHashMap<ClientId, Client>,
     dirty: Vec<ClientId>,
     waiting: FxHashMap<u64, Waiting>,
@@ -118,6 +120,7 @@ impl Driver {
         commands: UnboundedReceiver<Command>,
         inbox: Rc<Inbox>,
         recorder: Recorder,
+        auditor: Auditor,
     ) -> Driver {
         Driver {
             core,
@@ -126,6 +129,7 @@ impl Driver {
             inbox,
             queue: Rc::default(),
             recorder,
+            auditor,
             clients: FxHashMap::default(),
             dirty: Vec::new(),
             waiting: FxHashMap::default(),
@@ -298,6 +302,7 @@ impl Driver {
                     info!("The task {name} has ended.");
                     self.registry.remove(task);
                     self.task_names.remove(&task);
+                    self.auditor.trail().forget(task);
                 }
                 Output::Fatal { reason } => {
                     self.outcome.get_or_insert(Outcome::Fatal(reason));
@@ -306,7 +311,7 @@ impl Driver {
                     self.outcome.get_or_insert(Outcome::Drained);
                 }
                 Output::Record(record) => self.log(&record),
-                Output::Audit(_) => {}
+                Output::Audit(audit) => self.auditor.take(&audit),
             }
         }
     }
@@ -398,6 +403,7 @@ impl Driver {
     /// One write for each that got something.
     fn flush(&mut self) {
         self.recorder.flush();
+        self.auditor.flush();
         self.queue.flush();
         for client in self.dirty.drain(..) {
             if let Some(client) = self.clients.get_mut(&client) {

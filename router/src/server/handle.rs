@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Notify, oneshot};
 use tracing::warn;
 
+use super::audit::{Auditor, Trail};
 use super::client_socket::{self, Newcomer};
 use super::driver::{Command, Core, Driver, Outcome};
 use super::inbox::Inbox;
@@ -32,9 +33,10 @@ use crate::engine::io::{
 const CLOSE_BROWSER: &str = r#"{"id":2147483647,"method":"Browser.close"}"#;
 
 /// What the handlers of HTTP requests and the owner of the server share.
-pub(super) struct Shared {
+pub(in crate::server) struct Shared {
     pub settings: Settings,
     pub registry: Arc<Registry>,
+    pub trail: Arc<Trail>,
     /// To the driver.
     commands: UnboundedSender<Command>,
     /// To where client sockets are served.
@@ -55,6 +57,7 @@ pub struct Server {
     commands: UnboundedReceiver<Command>,
     inbox: Rc<Inbox>,
     recorder: Recorder,
+    auditor: Auditor,
 }
 
 /// For whoever makes tasks and ends it all; cheap to clone.
@@ -82,6 +85,7 @@ impl Server {
             Some(path) => Recorder::create(path)?,
             None => Recorder::default(),
         };
+        let auditor = Auditor::open(&settings.audit)?;
         let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
             format!(
                 "{} cannot be listened on ({error}); free it or choose another with --listen ADDR:PORT.",
@@ -104,6 +108,7 @@ impl Server {
         let shared = Arc::new(Shared {
             settings,
             registry,
+            trail: auditor.trail(),
             commands: to_driver,
             newcomers: to_sockets,
             local,
@@ -115,7 +120,7 @@ impl Server {
         });
         let inbox = Rc::<Inbox>::default();
         tokio::task::spawn_local(client_socket::welcome(newcomers, inbox.clone()));
-        let server = Server { shared, commands, inbox, recorder };
+        let server = Server { shared, commands, inbox, recorder, auditor };
         tokio::task::spawn_local(http::accept(listener, routes::all(&server.handle())));
         Ok(server)
     }
@@ -147,8 +152,8 @@ impl Server {
     }
 
     pub(super) async fn drive_core(self, core: Box<dyn Core>, upstream: Upstream, last_words: Option<&str>) -> Outcome {
-        let Server { shared, commands, inbox, recorder } = self;
-        let driver = Driver::new(core, shared.registry.clone(), commands, inbox, recorder);
+        let Server { shared, commands, inbox, recorder, auditor } = self;
+        let driver = Driver::new(core, shared.registry.clone(), commands, inbox, recorder, auditor);
         let (outcome, close_deadline) = driver.run(upstream, last_words).await;
         if let Some(deadline) = close_deadline {
             // One server drives one browser, so it is set once.

@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod api;
+pub mod audit;
 mod client_socket;
 mod discovery;
 pub mod driver;
@@ -21,6 +22,7 @@ mod refusal;
 pub mod registry;
 mod routes;
 mod socket;
+pub mod time;
 pub mod token;
 pub mod upstream;
 
@@ -54,6 +56,7 @@ pub struct Settings {
     /// Where clients reach us when it is not the Host that they send: behind a proxy. `http` or `https`.
     pub public_url: Option<Url>,
     pub policies: policies::PolicyDir,
+    pub audit: audit::Settings,
     pub record_upstream: Option<PathBuf>,
     /// Shown in `status`; the sandbox is off only when somebody asked for it.
     pub no_sandbox: bool,

@@ -90,6 +90,10 @@ impl Registry {
         self.tasks.remove(&task);
     }
 
+    pub fn id_of(&self, name: &str) -> Option<TaskId> {
+        self.tasks.iter().find(|entry| entry.name == name).map(|entry| *entry.key())
+    }
+
     /// Replaces the token of the task with this name; `false` when there is none.
     pub fn rotate(&self, name: &str, hash: TokenHash) -> bool {
         let Some(mut entry) = self.tasks.iter_mut().find(|entry| entry.name == name) else { return false };

@@ -1,5 +1,6 @@
 //! `/api/v1`: tasks and status for programs, under the admin token. Described by `openapi.json` beside this file.
 
+mod decisions;
 mod shape;
 
 use axum::body::Bytes;
@@ -28,12 +29,13 @@ const MAX_BODY: usize = 64 << 10;
 const MAX_NAME: usize = 64;
 
 /// Every path below `/api/v1`, as `openapi.json` writes them too.
-pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 5] {
+pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 6] {
     [
         ("/openapi.json", get(document)),
         ("/status", get(status)),
         ("/tasks", get(list).post(create)),
         ("/tasks/{name}", get(show).delete(end)),
+        ("/tasks/{name}/decisions", get(decisions::decisions)),
         ("/tasks/{name}/token", post(rotate)),
     ]
 }
@@ -73,6 +75,14 @@ pub fn unauthorized() -> Refusal {
 
 fn invalid(message: impl Into<String>) -> ApiRefusal {
     ApiRefusal(Refusal::new(StatusCode::BAD_REQUEST, "invalid", message))
+}
+
+fn no_such_task() -> ApiRefusal {
+    ApiRefusal(Refusal::new(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "There is no task of this name; GET /api/v1/tasks lists them.",
+    ))
 }
 
 fn bug(reply: &AdminReply) -> ApiRefusal {
@@ -179,11 +189,7 @@ async fn rotate(
     TaskName(name): TaskName,
 ) -> Result<Response, ApiRefusal> {
     let Some(token) = handle.rotate(&name)? else {
-        return Err(ApiRefusal(Refusal::new(
-            StatusCode::NOT_FOUND,
-            "not_found",
-            "There is no task of this name; GET /api/v1/tasks lists them.",
-        )));
+        return Err(no_such_task());
     };
     let address = handle.shared.address(&visitor.host, &token);
     let answer = json!({"name": name, "http_url": address.http_url, "ws_url": address.ws_url, "token": token.reveal()});
@@ -197,7 +203,7 @@ async fn status(State(handle): State<Handle>) -> Response {
         _ => None,
     };
     let shared = &handle.shared;
-    refusal::json(StatusCode::OK, &shape::status(&shared.settings, &shared.registry.phase(), counted.as_ref()))
+    refusal::json(StatusCode::OK, &shape::status(shared, counted.as_ref()))
 }
 
 #[cfg(test)]

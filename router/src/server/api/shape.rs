@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::is_task_name;
 use crate::engine::io::{BrowserOrigin, StatusInfo, TaskContext, TaskInfo};
+use crate::server::handle::Shared;
 use crate::server::registry::Phase;
-use crate::server::{API_IDLE_TTL, Settings};
+use crate::server::{API_IDLE_TTL, time};
 
 /// Beyond a year the arithmetic of deadlines is nobody's need.
 const MAX_TTL_S: u64 = 366 * 24 * 3600;
@@ -73,8 +74,11 @@ impl TaskRequest {
 }
 
 /// `counted`: what the engine says, if there is a browser.
-pub fn status(settings: &Settings, phase: &Phase, counted: Option<&StatusInfo>) -> Value {
-    let (state, note) = match phase {
+pub fn status(shared: &Shared, counted: Option<&StatusInfo>) -> Value {
+    let settings = &shared.settings;
+    let audit = shared.trail.state();
+    let phase = shared.registry.phase();
+    let (state, note) = match &phase {
         Phase::Ready(_) => ("ready", None),
         Phase::Waiting(why) => ("waiting", Some(why)),
         Phase::Over(why) => ("ended", Some(why)),
@@ -95,6 +99,12 @@ pub fn status(settings: &Settings, phase: &Phase, counted: Option<&StatusInfo>) 
         "max_tasks": settings.engine.max_tasks,
         "clients": counted.map_or(0, |status| status.clients),
         "pages": counted.map_or(0, |status| status.pages),
+        "audit": {
+            "file": shared.trail.file.display().to_string(),
+            "written": audit.written,
+            "lost": audit.lost,
+            "trouble": audit.trouble,
+        },
     })
 }
 
@@ -135,33 +145,5 @@ fn timestamp(at: Instant) -> String {
         None => world.checked_sub(now.duration_since(at)),
     };
     let seconds = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default().as_secs();
-    rfc3339(seconds)
-}
-
-/// Civil date of a day count, after Howard Hinnant's `civil_from_days`; years from 1970 on.
-fn rfc3339(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_civil() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
-        assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(rfc3339(1_709_164_799), "2024-02-28T23:59:59Z");
-        assert_eq!(rfc3339(4_102_444_799), "2099-12-31T23:59:59Z");
-    }
+    time::rfc3339(seconds)
 }

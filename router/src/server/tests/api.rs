@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::server::api::{OPENAPI, table};
 
-async fn call(world: &World, method: &str, path: &str, body_text: &str) -> (u16, Value) {
+pub(super) async fn call(world: &World, method: &str, path: &str, body_text: &str) -> (u16, Value) {
     let request = format!(
         "{method} /api/v1{path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body_text}",
         world.port,
@@ -72,6 +72,7 @@ fn every_route_of_the_document_answers_with_its_fields() {
         check(&document, &json!({"$ref": "#/components/schemas/TaskRequest"}), &sent, "request");
         let properties = document["components"]["schemas"]["TaskRequest"]["properties"].as_object().unwrap();
         assert_eq!(properties.len(), sent.as_object().unwrap().len(), "the request above names every field");
+        super::audit::decide(&world, &["a-1"]).await;
         let calls = [
             ("post", "/tasks", "/tasks", everything, 201),
             ("post", "/tasks", "/tasks", "", 201),
@@ -80,6 +81,10 @@ fn every_route_of_the_document_answers_with_its_fields() {
             ("get", "/tasks", "/tasks", "", 200),
             ("get", "/tasks/{name}", "/tasks/two", "", 200),
             ("get", "/tasks/{name}", "/tasks/none", "", 404),
+            ("get", "/tasks/{name}/decisions", "/tasks/one/decisions", "", 200),
+            ("get", "/tasks/{name}/decisions", "/tasks/one/decisions?since=a-2", "", 200),
+            ("get", "/tasks/{name}/decisions", "/tasks/one/decisions?since=1h", "", 400),
+            ("get", "/tasks/{name}/decisions", "/tasks/none/decisions", "", 404),
             ("post", "/tasks/{name}/token", "/tasks/two/token", "", 200),
             ("post", "/tasks/{name}/token", "/tasks/none/token", "", 404),
             ("delete", "/tasks/{name}", "/tasks/two?keep_pages=true", "", 204),

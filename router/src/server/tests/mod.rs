@@ -2,6 +2,7 @@
 
 mod admission;
 mod api;
+mod audit;
 mod clients;
 
 use std::collections::VecDeque;
@@ -13,13 +14,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::LocalSet;
 
+use super::audit as trail;
 use super::driver::{Core, Outcome};
 use super::token::{Token, Tokens};
 use super::upstream::PipeEnds;
 use super::{Doors, Handle, Server, Settings, Upstream, policies};
 use crate::engine::io::*;
 
-/// Answers what the server asks; of clients' words it knows `echo…`, `flood`, `end` and `up…`.
+/// Answers what the server asks; of clients' words it knows `echo…`, `flood`, `end`, `audit ID` and `up…`.
 #[derive(Default)]
 struct FakeEngine {
     outputs: VecDeque<Output>,
@@ -110,6 +112,12 @@ impl Core for FakeEngine {
                     reason: "The task was ended.".into(),
                 }],
                 "huge" => vec![Output::ToBrowser { text: "x".repeat((64 << 20) + 1), on_behalf: Some(client) }],
+                _ if text.starts_with("audit") => {
+                    vec![Output::Audit(Box::new(trail::tests::denied(
+                        text.trim_start_matches("audit "),
+                        "https://x.test/?q",
+                    )))]
+                }
                 _ if text.starts_with("up") => vec![Output::ToBrowser { text: text.into(), on_behalf: Some(client) }],
                 _ => vec![Output::ToClient { client, text: text.into() }],
             }),
@@ -156,6 +164,7 @@ fn settings() -> Settings {
         doors: Doors { hosts: vec!["tabs.example".into()], origins: vec!["https://app.example".into()] },
         public_url: None,
         policies: policies::PolicyDir(None),
+        audit: trail::Settings { place: trail::Place::File(Default::default()), queries: false },
         record_upstream: None,
         no_sandbox: false,
         engine: EngineConfig {
@@ -170,9 +179,11 @@ fn settings() -> Settings {
 }
 
 /// Runs the test inside the one thread that everything shares.
-fn with_world<F: Future<Output = ()> + 'static>(settings: Settings, test: impl FnOnce(World) -> F + 'static) {
+fn with_world<F: Future<Output = ()> + 'static>(mut settings: Settings, test: impl FnOnce(World) -> F + 'static) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = LocalSet::new();
+    let dir = tempfile::tempdir().unwrap();
+    settings.audit.place = trail::Place::File(dir.path().join("audit.jsonl"));
     local.block_on(&runtime, async {
         let admin = Tokens::new().unwrap().draw().unwrap();
         let server = Server::bind(settings, &admin).await.unwrap();
