@@ -22,6 +22,8 @@ pub enum Command {
     Task(TaskArgs),
     /// Show what a running `serve` does.
     Status(ServerArgs),
+    /// Have a running `serve` read its policy files anew: all of them, or none if one is wrong.
+    Reload(ServerArgs),
     /// Show what was refused, and what a monitored rule would have refused.
     Audit(AuditArgs),
 }
@@ -76,6 +78,10 @@ pub struct ServeArgs {
     /// The address at which clients reach Tabwarden, when a proxy stands before it.
     #[arg(long, value_name = "URL")]
     pub public_url: Option<Url>,
+    /// A policy for all tasks, beside their own: each may only narrow what the others allow. May be repeated. The
+    /// administrator's in /etc/tabwarden/policies are always read.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Vec<PathBuf>,
     /// Where the API finds policies, as NAME.toml.
     #[arg(long, value_name = "DIR")]
     pub policy_dir: Option<PathBuf>,
@@ -162,6 +168,12 @@ pub enum TaskCommand {
         /// A name in the server's policy directory.
         #[arg(long, value_name = "NAME")]
         policy: Option<String>,
+        /// Allow nothing but this host, and others that are named so, as far as the policies allow them. May be repeated.
+        #[arg(long, value_name = "HOST")]
+        allow_host: Vec<String>,
+        /// The same for a host with everything below it. May be repeated.
+        #[arg(long, value_name = "HOST")]
+        allow_site: Vec<String>,
         /// Open this page at once, in the background.
         #[arg(long, value_name = "URL")]
         open: Option<String>,

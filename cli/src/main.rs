@@ -9,6 +9,7 @@ mod exit;
 mod files;
 mod launch;
 mod output;
+mod reload;
 mod runtime_file;
 mod serve;
 mod status;
@@ -48,6 +49,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(*args).await,
         Command::Task(args) => task::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Reload(args) => reload::run(args).await,
         Command::Audit(args) => audit::run(args).await,
     }
 }

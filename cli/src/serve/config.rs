@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use router::engine::io::{BrowserOrigin, EngineConfig, TaskContext, TaskSpec};
-use router::server::policies::{self, PolicyDir};
-use router::server::{Doors, Settings, Token, api, audit};
+use router::engine::io::{BrowserOrigin, EngineConfig, TaskContext};
+use router::server::policies::{PolicyFiles, Source, Store, TaskPolicy};
+use router::server::{Doors, Settings, TaskPlan, Token, api, audit};
 use url::Url;
 
 use crate::args::ServeArgs;
@@ -20,7 +20,7 @@ pub enum BrowserConfig {
 }
 
 pub struct TaskConfig {
-    pub spec: TaskSpec,
+    pub plan: TaskPlan,
     /// `None`: a new one each time.
     pub token: Option<Token>,
 }
@@ -44,8 +44,10 @@ const OWN_FLAGS: [&str; 5] = [
 
 impl Config {
     pub fn read(args: ServeArgs) -> Result<Config, Failure> {
-        let policies = PolicyDir(args.policy_dir.as_deref().map(|dir| directory(dir, "--policy-dir")).transpose()?);
-        let tasks = args.tasks.iter().map(|text| task(text, &policies)).collect::<Result<Vec<_>, _>>()?;
+        let named = args.policy_dir.as_deref().map(|dir| directory(dir, "--policy-dir")).transpose()?;
+        let policies = PolicyFiles::new(args.policy.clone(), named);
+        let tasks = args.tasks.iter().map(|text| task(text)).collect::<Result<Vec<_>, _>>()?;
+        check_policies(&policies, &tasks)?;
         let doors = Doors {
             hosts: args.allow_host.iter().map(|host| allowed_host(host)).collect::<Result<_, _>>()?,
             origins: args.allow_origin.iter().map(|origin| allowed_origin(origin)).collect::<Result<_, _>>()?,
@@ -134,8 +136,17 @@ fn browser(args: ServeArgs) -> Result<BrowserConfig, Failure> {
     }))
 }
 
+/// Before a browser is started for tasks that it cannot have.
+fn check_policies(files: &PolicyFiles, tasks: &[TaskConfig]) -> Result<(), Failure> {
+    let store = Store::open(files.clone()).map_err(Failure::usage)?;
+    for task in tasks {
+        store.apply(&task.plan.policy).map_err(Failure::usage)?;
+    }
+    Ok(())
+}
+
 /// `NAME[,context=shared][,policy=FILE][,token-file=PATH]`
-fn task(text: &str, policies: &PolicyDir) -> Result<TaskConfig, Failure> {
+fn task(text: &str) -> Result<TaskConfig, Failure> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
     let wrong = |what: &str| {
@@ -144,26 +155,21 @@ fn task(text: &str, policies: &PolicyDir) -> Result<TaskConfig, Failure> {
     if !api::is_task_name(name) {
         return Err(wrong("a name begins with a letter or digit and holds only these, '-', '_' and '.'"));
     }
-    let (mut context, mut policy, mut token) = (None, None, None);
+    let (mut context, mut source, mut token) = (None, None, None);
     for part in parts {
         match part.split_once('=') {
             Some(("context", "isolated")) if context.is_none() => context = Some(TaskContext::Isolated),
             Some(("context", "shared")) if context.is_none() => context = Some(TaskContext::Shared),
-            Some(("policy", file)) if policy.is_none() => {
-                policy = Some(policies::load_file(Path::new(file)).map_err(|error| Failure::usage(error.message))?)
-            }
+            Some(("policy", file)) if source.is_none() => source = Some(Source::File(file.into())),
             Some(("token-file", path)) if token.is_none() => token = Some(files::token_file(Path::new(path))?),
             _ => return Err(wrong(&format!("{part:?} is not understood here"))),
         }
     }
-    let policy = match policy {
-        Some(policy) => policy,
-        None => policies.load(policies::DEFAULT_NAME).map_err(|error| Failure::usage(error.message))?,
-    };
+    let policy = source.map(|source| TaskPolicy { source, allow: None }).unwrap_or_default();
     let idle_ttl: Option<Duration> = None;
     let context = context.unwrap_or(TaskContext::Isolated);
-    let spec = TaskSpec { name: Some(name.into()), context, policy, idle_ttl, labels: Default::default(), open: None };
-    Ok(TaskConfig { spec, token })
+    let plan = TaskPlan { name: Some(name.into()), context, policy, idle_ttl, labels: Default::default(), open: None };
+    Ok(TaskConfig { plan, token })
 }
 
 fn audit_place(named: Option<&Path>) -> Result<audit::Place, Failure> {
@@ -235,9 +241,9 @@ mod tests {
         let file = dir.path().join("token");
         let config =
             read(&["--task", "one", "--task", &format!("two,context=shared,token-file={}", file.display())]).unwrap();
-        assert_eq!(config.tasks[0].spec.name.as_deref(), Some("one"));
-        assert_eq!(config.tasks[0].spec.context, TaskContext::Isolated);
-        assert_eq!(config.tasks[1].spec.context, TaskContext::Shared);
+        assert_eq!(config.tasks[0].plan.name.as_deref(), Some("one"));
+        assert_eq!(config.tasks[0].plan.context, TaskContext::Isolated);
+        assert_eq!(config.tasks[1].plan.context, TaskContext::Shared);
         assert!(config.tasks[1].token.is_some() && file.exists());
     }
 
@@ -250,6 +256,7 @@ mod tests {
             &["--task", "a,context=shared,context=isolated"],
             &["--task", "a,policy=/nowhere.toml"],
             &["--policy-dir", "/nowhere"],
+            &["--policy", "/nowhere.toml"],
             &["--grant-read", "/nowhere"],
             &["--allow-host", "https://x"],
             &["--allow-origin", "https://x/"],

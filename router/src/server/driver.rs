@@ -14,8 +14,9 @@ use tracing::{debug, info, warn};
 
 use super::audit::Auditor;
 use super::inbox::{Arrival, ClientChannel, Inbox};
+use super::policies::Applied;
 use super::record::Recorder;
-use super::registry::{Phase, Registry};
+use super::registry::{Entry, Phase, Registry};
 use super::token::TokenHash;
 use super::upstream::{self, MAX_TO_BROWSER, SendQueue, Upstream, UpstreamReader};
 use crate::engine::Engine;
@@ -70,13 +71,19 @@ pub enum Outcome {
 
 /// What the HTTP side and the owner of the server want; it overtakes the messages of clients.
 pub enum Command {
-    /// `token`: the one of the task that is to be made.
+    /// `new`: of the task that is to be made.
     Admin {
         command: AdminCommand,
-        token: Option<TokenHash>,
+        new: Option<Newborn>,
         reply: oneshot::Sender<Result<AdminReply, AdminError>>,
     },
     Drain,
+}
+
+/// What the engine does not know of a new task.
+pub struct Newborn {
+    pub token: TokenHash,
+    pub policy: Applied,
 }
 
 struct Client {
@@ -88,7 +95,7 @@ struct Client {
 
 enum Waiting {
     Http {
-        token: Option<TokenHash>,
+        new: Option<Newborn>,
         reply: oneshot::Sender<Result<AdminReply, AdminError>>,
     },
     /// Our own question after [`Output::Ready`].
@@ -233,7 +240,7 @@ impl Driver {
     fn commands(&mut self, mut first: Option<Command>) {
         while let Some(command) = first.take().or_else(|| self.commands.try_recv().ok()) {
             match command {
-                Command::Admin { command, token, reply } => self.ask(command, Waiting::Http { token, reply }),
+                Command::Admin { command, new, reply } => self.ask(command, Waiting::Http { new, reply }),
                 Command::Drain if self.deadline.is_none() => {
                     let now = Instant::now();
                     self.deadline = Some(now + DRAIN_PATIENCE);
@@ -366,10 +373,11 @@ impl Driver {
 
     fn reply(&mut self, request: AdminRequest, reply: Result<AdminReply, AdminError>) {
         match self.waiting.remove(&request.0) {
-            Some(Waiting::Http { token, reply: to }) => {
+            Some(Waiting::Http { new, reply: to }) => {
                 // Known before anything else happens: the task may end with the next output.
-                if let (Ok(AdminReply::Task(task)), Some(token)) = (&reply, token) {
-                    self.registry.insert(task.id, task.name.clone(), token);
+                if let (Ok(AdminReply::Task(task)), Some(Newborn { token, policy })) = (&reply, new) {
+                    let entry = Entry { hash: token, name: task.name.clone(), context: task.context, policy };
+                    self.registry.insert(task.id, entry);
                     self.task_names.insert(task.id, task.name.clone());
                     info!("The task {} is there.", task.name);
                 }

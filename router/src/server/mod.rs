@@ -20,6 +20,7 @@ pub mod policies;
 mod record;
 mod refusal;
 pub mod registry;
+mod reload;
 mod routes;
 mod socket;
 pub mod time;
@@ -37,7 +38,8 @@ use url::Url;
 
 pub use admission::Doors;
 pub use driver::Outcome;
-pub use handle::{Handle, NewTask, Server, TaskAddress};
+pub use handle::{Handle, NewTask, Server, TaskAddress, TaskPlan};
+pub use reload::Reloaded;
 pub use token::Token;
 pub use upstream::Upstream;
 
@@ -55,7 +57,7 @@ pub struct Settings {
     pub doors: Doors,
     /// Where clients reach us when it is not the Host that they send: behind a proxy. `http` or `https`.
     pub public_url: Option<Url>,
-    pub policies: policies::PolicyDir,
+    pub policies: policies::PolicyFiles,
     pub audit: audit::Settings,
     pub record_upstream: Option<PathBuf>,
     /// Shown in `status`; the sandbox is off only when somebody asked for it.

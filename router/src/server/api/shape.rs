@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::is_task_name;
 use crate::engine::io::{BrowserOrigin, StatusInfo, TaskContext, TaskInfo};
-use crate::server::handle::Shared;
-use crate::server::registry::Phase;
+use crate::server::handle::{Shared, TaskPlan};
+use crate::server::policies::{Allow, DEFAULT_NAME, Source, TaskPolicy};
+use crate::server::registry::{Entry, Phase};
 use crate::server::{API_IDLE_TTL, time};
 
 /// Beyond a year the arithmetic of deadlines is nobody's need.
@@ -18,15 +19,16 @@ const MAX_TTL_S: u64 = 366 * 24 * 3600;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskRequest {
-    pub name: Option<String>,
+    name: Option<String>,
     context: Option<Context>,
-    pub policy: Option<String>,
+    policy: Option<String>,
     /// Absent: an hour. `null`: never.
     #[serde(default, deserialize_with = "present")]
     idle_ttl_s: Option<Option<u64>>,
     #[serde(default)]
-    pub labels: BTreeMap<String, String>,
-    pub open: Option<String>,
+    labels: BTreeMap<String, String>,
+    open: Option<String>,
+    allow: Option<Allow>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -54,7 +56,19 @@ impl TaskRequest {
         }
     }
 
-    pub fn idle_ttl(&self) -> Result<Option<Duration>, String> {
+    pub fn plan(self) -> Result<TaskPlan, String> {
+        let source = Source::Named(self.policy.clone().unwrap_or_else(|| DEFAULT_NAME.into()));
+        Ok(TaskPlan {
+            idle_ttl: self.idle_ttl()?,
+            context: self.context(),
+            name: self.name,
+            policy: TaskPolicy { source, allow: self.allow },
+            labels: self.labels,
+            open: self.open,
+        })
+    }
+
+    fn idle_ttl(&self) -> Result<Option<Duration>, String> {
         match self.idle_ttl_s {
             None => Ok(Some(API_IDLE_TTL)),
             Some(None) => Ok(None),
@@ -65,7 +79,7 @@ impl TaskRequest {
         }
     }
 
-    pub fn context(&self) -> TaskContext {
+    fn context(&self) -> TaskContext {
         match self.context {
             Some(Context::Shared) => TaskContext::Shared,
             Some(Context::Isolated) | None => TaskContext::Isolated,
@@ -99,12 +113,44 @@ pub fn status(shared: &Shared, counted: Option<&StatusInfo>) -> Value {
         "max_tasks": settings.engine.max_tasks,
         "clients": counted.map_or(0, |status| status.clients),
         "pages": counted.map_or(0, |status| status.pages),
+        "policies": policies(shared),
+        "task_policies": shared.registry.each(|_, entry| {
+            let mut shown = enforcement(entry);
+            shown["task"] = entry.name.as_str().into();
+            shown
+        }),
         "audit": {
             "file": shared.trail.file.display().to_string(),
             "written": audit.written,
             "lost": audit.lost,
             "trouble": audit.trouble,
         },
+    })
+}
+
+/// What holds for every task, and how the last reading went.
+fn policies(shared: &Shared) -> Value {
+    let last = shared.policies.last_reload();
+    json!({
+        "admin_directory": shared.settings.policies.admin_dir().display().to_string(),
+        "last_reload": {
+            "at": time::rfc3339_ms(last.at),
+            "by": last.by.as_str(),
+            "ok": last.error.is_none(),
+            "error": last.error,
+        },
+    })
+}
+
+/// What holds for one task.
+pub fn enforcement(entry: &Entry) -> Value {
+    let policies = &entry.policy.policies;
+    json!({
+        "files": policies
+            .names()
+            .map(|(layer, name)| json!({"layer": layer.to_string(), "name": name}))
+            .collect::<Vec<_>>(),
+        "hash": policies.hash(),
     })
 }
 

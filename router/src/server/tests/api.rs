@@ -67,7 +67,7 @@ fn check_answer(document: &Value, path: &str, method: &str, answer: &(u16, Value
 fn every_route_of_the_document_answers_with_its_fields() {
     with_world(settings(), |world| async move {
         let document: Value = serde_json::from_str(OPENAPI).unwrap();
-        let everything = r#"{"name":"two","context":"shared","policy":"default","idle_ttl_s":60,"labels":{"a":"b"},"open":"https://x.test/"}"#;
+        let everything = r#"{"name":"two","context":"shared","policy":"default","idle_ttl_s":60,"labels":{"a":"b"},"open":"https://x.test/","allow":{"hosts":["x.test"],"sites":[]}}"#;
         let sent: Value = serde_json::from_str(everything).unwrap();
         check(&document, &json!({"$ref": "#/components/schemas/TaskRequest"}), &sent, "request");
         let properties = document["components"]["schemas"]["TaskRequest"]["properties"].as_object().unwrap();
@@ -91,6 +91,7 @@ fn every_route_of_the_document_answers_with_its_fields() {
             ("delete", "/tasks/{name}", "/tasks/two", "", 204),
             ("delete", "/tasks/{name}", "/tasks/two?x", "", 400),
             ("get", "/status", "/status", "", 200),
+            ("post", "/reload", "/reload", "", 200),
             ("get", "/openapi.json", "/openapi.json", "", 200),
         ];
         for (method, path, real, sent, expected) in calls {
@@ -157,6 +158,10 @@ fn what_is_not_understood_is_refused_with_a_sentence() {
             r#"{"policy":"/etc/passwd"}"#,
             r#"{"policy":"default.toml"}"#,
             r#"{"policy":"missing"}"#,
+            r#"{"allow":{}}"#,
+            r#"{"allow":{"hosts":["https://x.test/"]}}"#,
+            r#"{"allow":{"sites":["co.uk"]}}"#,
+            r#"{"allow":{"host":["x.test"]}}"#,
             r#"{"idle_ttl_s":0}"#,
             r#"{"idle_ttl_s":-1}"#,
             r#"{"idle_ttl_s":1e30}"#,

@@ -4,6 +4,7 @@ mod admission;
 mod api;
 mod audit;
 mod clients;
+mod policies;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -16,9 +17,10 @@ use tokio::task::LocalSet;
 
 use super::audit as trail;
 use super::driver::{Core, Outcome};
+use super::policies::{PolicyFiles, TaskPolicy};
 use super::token::{Token, Tokens};
 use super::upstream::PipeEnds;
-use super::{Doors, Handle, Server, Settings, Upstream, policies};
+use super::{Doors, Handle, Server, Settings, TaskPlan, Upstream};
 use crate::engine::io::*;
 
 /// Answers what the server asks; of clients' words it knows `echo…`, `flood`, `end`, `audit ID` and `up…`.
@@ -44,8 +46,8 @@ impl FakeEngine {
                     name,
                     state: "active",
                     context: spec.context,
-                    policy: "default".into(),
-                    policy_hash: String::new(),
+                    policy: spec.policy.name().into(),
+                    policy_hash: spec.policy.hash().into(),
                     labels: spec.labels,
                     expires_at: spec.idle_ttl.map(|ttl| now + ttl),
                     idle_ttl: spec.idle_ttl,
@@ -73,7 +75,14 @@ impl FakeEngine {
                 }
                 Ok(AdminReply::Ended)
             }
-            AdminCommand::SetPolicies(_) => Ok(AdminReply::PoliciesSet { released: 0 }),
+            AdminCommand::SetPolicies(policies) => {
+                for (id, policies) in policies {
+                    for task in self.tasks.iter_mut().filter(|task| task.id == id) {
+                        task.policy_hash = policies.hash().into();
+                    }
+                }
+                Ok(AdminReply::PoliciesSet { released: 0 })
+            }
             AdminCommand::Status => Ok(AdminReply::Status(StatusInfo {
                 product: "Chrome/156.0.0.0".into(),
                 user_agent: "UA".into(),
@@ -163,7 +172,7 @@ fn settings() -> Settings {
         listen: ([127, 0, 0, 1], 0).into(),
         doors: Doors { hosts: vec!["tabs.example".into()], origins: vec!["https://app.example".into()] },
         public_url: None,
-        policies: policies::PolicyDir(None),
+        policies: PolicyFiles::new(vec![], None).with_admin_dir("no such directory".as_ref()),
         audit: trail::Settings { place: trail::Place::File(Default::default()), queries: false },
         record_upstream: None,
         no_sandbox: false,
@@ -176,6 +185,11 @@ fn settings() -> Settings {
             return_focus: false,
         },
     }
+}
+
+fn plan(name: &str, policy: TaskPolicy) -> TaskPlan {
+    let (idle_ttl, labels, open) = (None, Default::default(), None);
+    TaskPlan { name: Some(name.into()), context: TaskContext::Isolated, policy, idle_ttl, labels, open }
 }
 
 /// Runs the test inside the one thread that everything shares.
@@ -196,15 +210,7 @@ fn with_world<F: Future<Output = ()> + 'static>(mut settings: Settings, test: im
                 async move { server.drive_core(Box::<FakeEngine>::default(), upstream, None).await },
             );
         handle.ready().await.unwrap();
-        let spec = TaskSpec {
-            name: Some("one".into()),
-            context: TaskContext::Isolated,
-            policy: policies::PolicyDir(None).load("default").unwrap(),
-            idle_ttl: None,
-            labels: Default::default(),
-            open: None,
-        };
-        let token = handle.new_task(spec, None).await.unwrap().token;
+        let token = handle.new_task(plan("one", TaskPolicy::default()), None).await.unwrap().token;
         let browser = Rc::new(tokio::sync::Mutex::new(Some((browser_reads, browser_writes))));
         let world = World { handle, port, admin, token, browser, driving };
         tokio::time::timeout(Duration::from_secs(60), test(world)).await.unwrap();

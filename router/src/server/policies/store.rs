@@ -1,0 +1,329 @@
+//! The policies in force: read all at once, and replaced all at once or not at all.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use policy::{Date, LayerKind, Policies, Policy};
+
+use super::trusted::{self, Authority};
+use super::watched::Stamps;
+use super::{DEFAULT_NAME, PolicyFiles, Source, TaskPolicy, is_policy_name};
+use crate::server::time;
+
+const DEFAULT: &str = include_str!("../../../../policies/default.toml");
+
+/// How messages call the hosts that a task was made for.
+const ALLOWED_AT_START: &str = "task new";
+
+/// What holds for every task.
+#[derive(Clone, Debug)]
+pub struct Base {
+    admin: Vec<Arc<Policy>>,
+    server: Vec<Arc<Policy>>,
+    today: Date,
+    /// Grows with each reading that was good.
+    pub generation: u64,
+}
+
+/// What holds for one task, and where it came from.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    pub from: TaskPolicy,
+    own: Own,
+    pub policies: Arc<Policies>,
+    /// Of the [`Base`] that it was put together with.
+    pub generation: u64,
+}
+
+/// The layers of the task itself.
+#[derive(Clone, Debug)]
+struct Own {
+    policy: Arc<Policy>,
+    allow: Option<Arc<Policy>>,
+}
+
+/// What had the files read anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    Start,
+    /// `tabwarden reload`, or the API.
+    Command,
+    Signal,
+    /// A file or directory has changed.
+    Watch,
+}
+
+impl Trigger {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Trigger::Start => "start",
+            Trigger::Command => "command",
+            Trigger::Signal => "signal",
+            Trigger::Watch => "watch",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LastReload {
+    /// In milliseconds since 1970.
+    pub at: u64,
+    pub by: Trigger,
+    /// Why the policies from before are still in force.
+    pub error: Option<String>,
+}
+
+/// What the policies in force have to be renewed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    Files,
+    /// Another one has begun, on which rules may have expired.
+    Day,
+}
+
+pub struct Store {
+    files: PolicyFiles,
+    state: Mutex<State>,
+    /// One reading at a time: else an older one could come last.
+    pub reloading: tokio::sync::Mutex<()>,
+}
+
+struct State {
+    base: Base,
+    last: LastReload,
+    /// The files as they were before they were last read, well or badly.
+    seen: Stamps,
+    /// How the files looked at the last look, if other than when they were read.
+    changing: Option<Stamps>,
+}
+
+impl Store {
+    /// `Err` is the sentence that stops the start.
+    pub fn open(files: PolicyFiles) -> Result<Store, String> {
+        let seen = Stamps::take(files.admin_dir(), base_paths(&files));
+        let base = Base::read(&files, 1)?;
+        let last = LastReload { at: time::now_ms(), by: Trigger::Start, error: None };
+        let state = State { base, last, seen, changing: None };
+        Ok(Store { files, state: Mutex::new(state), reloading: tokio::sync::Mutex::new(()) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn last_reload(&self) -> LastReload {
+        self.state().last.clone()
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.state().base.generation
+    }
+
+    /// For a new task: its own files are read now. Blocks.
+    pub fn apply(&self, from: &TaskPolicy) -> Result<Applied, String> {
+        let stamps = Stamps::of(self.path_of(from).as_deref());
+        let own = self.own(from)?;
+        let base = {
+            let mut state = self.state();
+            state.seen.add(stamps);
+            state.base.clone()
+        };
+        base.apply(from.clone(), own)
+    }
+
+    /// The same files of the task's own, with what holds for every task now.
+    pub fn renew(&self, applied: &Applied) -> Result<Applied, String> {
+        let base = self.state().base.clone();
+        base.apply(applied.from.clone(), applied.own.clone())
+    }
+
+    /// Reads everything anew, for these tasks too. Nothing is in force yet. Blocks.
+    pub fn read<K>(&self, tasks: Vec<(K, String, TaskPolicy)>) -> Result<(Base, Vec<(K, Applied)>), String> {
+        let seen = self.look(tasks.iter().map(|(_, _, from)| from));
+        {
+            let mut state = self.state();
+            // Also when it fails: the same files would fail again.
+            state.seen = seen;
+            state.changing = None;
+        }
+        let base = Base::read(&self.files, self.generation() + 1)?;
+        let applied = tasks.into_iter().map(|(key, name, from)| {
+            let own = self.own(&from).map_err(|error| format!("{error} (The task {name} has it.)"))?;
+            Ok((key, base.apply(from, own)?))
+        });
+        let applied = applied.collect::<Result<_, String>>()?;
+        Ok((base, applied))
+    }
+
+    pub fn install(&self, base: Base) {
+        self.state().base = base;
+    }
+
+    /// The same files on the day that it is now. They are not read for it: one that has been spoilt since must not keep a
+    /// rule in force that has expired.
+    pub fn turn_day(&self) {
+        let mut state = self.state();
+        state.base.today = time::today();
+        state.base.generation += 1;
+    }
+
+    pub fn set_last(&self, last: LastReload) {
+        self.state().last = last;
+    }
+
+    /// Whether the files or the day call for another reading: only once they look the same twice, since a file that is half
+    /// written may be a policy with fewer denials. Blocks.
+    pub fn is_due<'a>(&self, tasks: impl IntoIterator<Item = &'a TaskPolicy>) -> Option<Due> {
+        let now = self.look(tasks);
+        let mut state = self.state();
+        if state.base.today != time::today() {
+            return Some(Due::Day);
+        }
+        if !state.seen.differ(&now) {
+            state.changing = None;
+            return None;
+        }
+        let settled = state.changing.as_ref() == Some(&now);
+        state.changing = Some(now);
+        settled.then_some(Due::Files)
+    }
+
+    fn look<'a>(&self, tasks: impl IntoIterator<Item = &'a TaskPolicy>) -> Stamps {
+        let own: Vec<PathBuf> = tasks.into_iter().filter_map(|from| self.path_of(from)).collect();
+        let files = base_paths(&self.files).chain(own.iter().map(PathBuf::as_path));
+        Stamps::take(self.files.admin_dir(), files)
+    }
+
+    /// Where the task's own file is, or would be.
+    fn path_of(&self, from: &TaskPolicy) -> Option<PathBuf> {
+        match &from.source {
+            Source::File(path) => Some(path.clone()),
+            Source::Named(name) => self.files.named.as_ref().map(|dir| dir.join(format!("{name}.toml"))),
+        }
+    }
+
+    fn own(&self, from: &TaskPolicy) -> Result<Own, String> {
+        let policy = match &from.source {
+            Source::File(path) => read(path, Authority::Operator)?,
+            Source::Named(name) => self.named(name)?,
+        };
+        let allow = from.allow.as_ref().map(|allow| {
+            Policy::narrowing(&allow.hosts, &allow.sites, ALLOWED_AT_START).map(Arc::new).map_err(|error| {
+                format!("The task cannot be narrowed to these hosts: {}.", error.message.trim_end_matches('.'))
+            })
+        });
+        Ok(Own { policy, allow: allow.transpose()? })
+    }
+
+    fn named(&self, name: &str) -> Result<Arc<Policy>, String> {
+        if !is_policy_name(name) {
+            return Err(
+                "The policy must be a name of lower-case letters, digits and dashes, not a path; put the file \
+                into the policy directory as NAME.toml."
+                    .into(),
+            );
+        }
+        let file = self.files.named.as_ref().map(|dir| dir.join(format!("{name}.toml")));
+        // Only where nothing at all stands there: a link that leads nowhere is a narrower policy that got lost.
+        match file.filter(|file| name != DEFAULT_NAME || !trusted::is_absent(file)) {
+            Some(file) => read(&file, Authority::Operator),
+            None if name == DEFAULT_NAME => parse(DEFAULT, "default.toml (built in)"),
+            None => Err(format!(
+                "There is no policy {name}, as no policy directory was given; start `tabwarden serve` with \
+                    --policy-dir DIR."
+            )),
+        }
+    }
+}
+
+impl Base {
+    fn read(files: &PolicyFiles, generation: u64) -> Result<Base, String> {
+        let admin = trusted::admin_files(files.admin_dir())?;
+        let admin = admin.iter().map(|path| read(path, Authority::Admin)).collect::<Result<_, _>>()?;
+        let server = files.server.iter().map(|path| read(path, Authority::Operator)).collect::<Result<_, _>>()?;
+        Ok(Base { admin, server, today: time::today(), generation })
+    }
+
+    fn apply(&self, from: TaskPolicy, own: Own) -> Result<Applied, String> {
+        let mut layers = vec![
+            (LayerKind::Admin, self.admin.clone()),
+            (LayerKind::Server, self.server.clone()),
+            (LayerKind::Task, vec![own.policy.clone()]),
+        ];
+        // A layer by itself: beside the rules of the task's file it would add to what these allow.
+        layers.extend(own.allow.iter().map(|allow| (LayerKind::Task, vec![allow.clone()])));
+        let policies = Policies::layered(layers, self.today).map_err(|error| wrong(&error))?;
+        Ok(Applied { from, own, policies: Arc::new(policies), generation: self.generation })
+    }
+}
+
+fn base_paths(files: &PolicyFiles) -> impl Iterator<Item = &Path> {
+    files.server.iter().map(PathBuf::as_path)
+}
+
+fn read(path: &Path, authority: Authority) -> Result<Arc<Policy>, String> {
+    parse(&trusted::read(path, authority)?, &path.display().to_string())
+}
+
+fn parse(text: &str, file: &str) -> Result<Arc<Policy>, String> {
+    Policy::parse(text, file).map(Arc::new).map_err(|error| wrong(&error))
+}
+
+fn wrong(error: &policy::PolicyError) -> String {
+    format!("A policy is not used, as it is wrong: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn store(dir: &Path) -> Store {
+        Store::open(PolicyFiles::new(vec![dir.join("a.toml")], None).with_admin_dir(&dir.join("admin"))).unwrap()
+    }
+
+    #[test]
+    fn the_built_in_default_needs_no_directory_and_other_names_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(PolicyFiles::new(vec![], None).with_admin_dir(dir.path())).unwrap();
+        assert_eq!(store.apply(&TaskPolicy::default()).unwrap().policies.name(), "default");
+        let other = TaskPolicy { source: Source::Named("other".into()), allow: None };
+        assert!(store.apply(&other).unwrap_err().contains("--policy-dir DIR"));
+        let path = TaskPolicy { source: Source::Named("../other".into()), allow: None };
+        assert!(store.apply(&path).unwrap_err().contains("not a path"));
+    }
+
+    #[test]
+    fn a_change_is_due_once_it_was_seen_twice_and_no_more_after_a_failed_try() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.toml"), DEFAULT).unwrap();
+        let store = store(dir.path());
+        let due = || store.is_due(&[]);
+        assert_eq!([due(), due()], [None, None]);
+        fs::write(dir.path().join("a.toml"), "half").unwrap();
+        assert_eq!([due(), due()], [None, Some(Due::Files)]);
+        assert!(store.read::<()>(vec![]).is_err());
+        assert_eq!([due(), due()], [None, None]);
+        fs::write(dir.path().join("a.toml"), "other").unwrap();
+        assert_eq!(due(), None);
+        fs::write(dir.path().join("a.toml"), DEFAULT).unwrap();
+        assert_eq!([due(), due()], [None, Some(Due::Files)], "still being written at the first look");
+    }
+
+    #[test]
+    fn another_day_needs_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.toml"), DEFAULT).unwrap();
+        let store = store(dir.path());
+        let task = store.apply(&TaskPolicy::default());
+        assert!(task.is_err(), "the ids of the built-in default are in a.toml too");
+        fs::remove_file(dir.path().join("a.toml")).unwrap();
+        store.state().base.today = Date::EARLIEST;
+        let generation = store.generation();
+        assert_eq!(store.is_due(&[]), Some(Due::Day));
+        store.turn_day();
+        assert_eq!(store.state().base.today, time::today());
+        assert_eq!(store.generation(), generation + 1);
+        assert_ne!(store.is_due(&[]), Some(Due::Day));
+    }
+}
