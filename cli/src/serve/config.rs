@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use router::engine::io::{BrowserOrigin, EngineConfig, TaskContext};
 use router::server::policies::{PolicyFiles, Source, Store, TaskPolicy};
-use router::server::{Doors, Settings, TaskPlan, Token, api, audit};
+use router::server::{Doors, Settings, TaskPlan, Token, api, audit, time};
 use url::Url;
 
 use crate::args::ServeArgs;
@@ -70,6 +70,7 @@ impl Config {
             read_dirs: reads.iter().map(|dir| directory(dir, "--grant-read")).collect::<Result<_, _>>()?,
             write_dirs: args.grant_write.iter().map(|dir| directory(dir, "--grant-write")).collect::<Result<_, _>>()?,
             temp_dir: directory(&std::env::temp_dir(), "TMPDIR")?,
+            born_unix_ms: time::now_ms(),
             return_focus: !args.leave_focus,
         };
         let settings = Settings {

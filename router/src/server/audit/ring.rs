@@ -46,8 +46,9 @@ impl Ring {
     pub fn since(&self, since: &Since) -> Decisions {
         let (skip, gap) = match since {
             Since::Beginning => (0, self.dropped.is_some()),
-            // An id that is not here was dropped, or never was: all are given, and that some may lack is said.
-            Since::Id(id) => match self.lines.iter().position(|entry| entry.id == *id) {
+            // The last one: what a monitored rule would have decided beside it has the same id. An id that is not here was
+            // dropped, or never was: all are given, and that some may lack is said.
+            Since::Id(id) => match self.lines.iter().rposition(|entry| entry.id == *id) {
                 Some(at) => (at + 1, false),
                 None => (0, true),
             },
