@@ -37,21 +37,23 @@ impl Policy {
         let reference = |id: &str| Arc::new(RuleRef { id: id.to_owned(), file: file.to_owned(), line: 0 });
         let rule = Rule {
             rule: reference("task:hosts"),
+            column: 0,
             effect: Verdict::Allow,
             verbs: Verbs::from(Verb::ALL),
             to: To::Hosts(patterns),
+            except: Vec::new(),
             schemes: Schemes::Named(["http", "https", "ws", "wss"].map(str::to_owned).to_vec()),
             ports: Ports::Any,
             paths: Vec::new(),
+            methods: Vec::new(),
+            initiator: None,
+            monitor: false,
+            expires: None,
+            local: true,
             reason: String::new(),
         };
-        Ok(Policy {
-            name: "task-hosts".to_owned(),
-            default: reference("task:hosts"),
-            rules: vec![rule],
-            tests: Vec::new(),
-            only_narrows: true,
-        })
+        let default = RuleRef { id: "task:hosts".to_owned(), file: file.to_owned(), line: 0 };
+        Ok(Policy { rules: vec![rule], only_narrows: true, ..Policy::without_rules("task-hosts", default) })
     }
 }
 

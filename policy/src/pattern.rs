@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::address::{HostName, Path, decode};
+use crate::names;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HostPattern {
@@ -36,6 +37,21 @@ impl HostPattern {
             (HostPattern::SubdomainsOnly(pattern), HostName::Name(name)) => is_below(name, pattern),
             (HostPattern::Network { address, prefix }, HostName::Ip(ip)) => same_prefix(*address, *ip, *prefix),
             _ => false,
+        }
+    }
+}
+
+impl HostPattern {
+    /// Whether it matches, or a connection to the host may end where it does: for denying.
+    pub(crate) fn may_match(&self, host: &HostName) -> bool {
+        match (self, host) {
+            (HostPattern::Network { address, prefix }, HostName::Name(name)) => {
+                names::may_resolve_to(name, |ip| same_prefix(*address, ip, *prefix))
+            }
+            (HostPattern::Network { address, prefix }, HostName::Ip(ip)) => {
+                names::leads_to(*ip, |ip| same_prefix(*address, ip, *prefix))
+            }
+            _ => self.matches(host),
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::address::Address;
 use crate::canonical;
 use crate::date::Date;
-use crate::layer::Layer;
-use crate::{Decision, Policy, PolicyError, RuleRef, Verb, Verdict};
+use crate::layer::{Circumstances, Layer};
+use crate::limits::{Limits, common_dirs};
+use crate::{Decision, Policy, PolicyError, RuleRef, Verb};
 
 /// Whether `verb` may happen at `url`, and what is known of the circumstances.
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +64,17 @@ impl fmt::Display for LayerKind {
 }
 
 /// The policy of one task: the strictest of its layers. Immutable; shared as `Arc<Policies>`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Policies {
-    /// Never empty.
     layers: Vec<Layer>,
+    /// The built-in default, where no layer is enforced.
+    floor: Option<Layer>,
     hash: String,
     today: Date,
+    /// Whether some rule asks on whose behalf a thing happens.
+    asks_initiator: bool,
+    /// Whether something is in monitor mode.
+    has_trial: bool,
 }
 
 /// One file alone, on a day on which everything that expires has.
@@ -79,40 +86,52 @@ impl From<Arc<Policy>> for Policies {
 
 impl Policies {
     pub fn built_in() -> Policies {
-        Policies::from(Arc::new(Policy::built_in()))
+        Policies::of(Vec::new(), Date::LATEST)
     }
 
     /// The rules of one layer are judged together; of the layers, the strictest holds, and their order means nothing. There
-    /// may be several of a kind. A layer without files is left out, and without any the built-in default holds.
+    /// may be several of a kind. A layer without files is left out, and one whose files are all in monitor mode has no say.
+    /// Where none has, the built-in default holds.
     ///
     /// A file may be in several layers. Two rules of one id are an error, which names both.
     pub fn layered(layers: Vec<(LayerKind, Vec<Arc<Policy>>)>, today: Date) -> Result<Policies, PolicyError> {
         unique_ids(layers.iter().flat_map(|(_, files)| files))?;
-        let layers: Vec<Layer> = layers
-            .into_iter()
-            .filter(|(_, files)| !files.is_empty())
-            .map(|(kind, files)| Layer::new(kind, files))
-            .collect();
-        if layers.is_empty() {
-            return Ok(Policies { today, ..Policies::built_in() });
-        }
-        Ok(Policies::of(layers, today))
+        let layers = layers.into_iter().filter(|(_, files)| !files.is_empty());
+        Ok(Policies::of(layers.map(|(kind, files)| Layer::new(kind, files)).collect(), today))
     }
 
     fn of(layers: Vec<Layer>, today: Date) -> Policies {
-        let hash = canonical::hash(&layers);
-        Policies { layers, hash, today }
+        let floor = (!layers.iter().any(Layer::is_enforced))
+            .then(|| Layer::new(LayerKind::Server, vec![Arc::new(Policy::built_in())]));
+        let all = || layers.iter().chain(&floor);
+        let asks_initiator = all().flat_map(Layer::rules).any(|rule| rule.initiator.is_some());
+        let has_trial = all().any(Layer::has_trial);
+        let hash = canonical::hash(all());
+        Policies { layers, floor, hash, today, asks_initiator, has_trial }
+    }
+
+    /// The same on another day.
+    pub fn on(&self, today: Date) -> Policies {
+        Policies { today, ..self.clone() }
+    }
+
+    pub(crate) fn layers(&self) -> impl DoubleEndedIterator<Item = &Layer> {
+        self.layers.iter().chain(&self.floor)
+    }
+
+    pub(crate) fn today(&self) -> Date {
+        self.today
     }
 
     /// Of the task's own policy: that of the last layer which does not merely narrow.
     pub fn name(&self) -> &str {
-        let mut files = self.layers.iter().rev().flat_map(Layer::files);
+        let mut files = self.layers.iter().rev().chain(&self.floor).flat_map(|layer| layer.files().rev());
         files.find(|file| !file.only_narrows).map_or("none", |policy| policy.name())
     }
 
     /// The layer and name of every file.
     pub fn names(&self) -> impl Iterator<Item = (LayerKind, &str)> {
-        self.layers.iter().flat_map(|layer| layer.files().map(|file| (layer.kind(), file.name())))
+        self.layers().flat_map(|layer| layer.files().map(|file| (layer.kind(), file.name())))
     }
 
     /// `sha256:…` of all layers in canonical form: which set of rules a decision was made by. The order of files and rules,
@@ -121,27 +140,59 @@ impl Policies {
         &self.hash
     }
 
-    pub fn judge(&self, question: &Question<'_>) -> Decision {
-        let address = Address::read(question.url);
-        let decisions = self.layers.iter().map(|layer| layer.judge(question, &address, self.today));
-        let strictness = |decision: &Decision| match decision.verdict {
-            Verdict::Deny => 0,
-            Verdict::Confirm => 1,
-            Verdict::Allow => 2,
-        };
-        decisions.min_by_key(strictness).unwrap_or_else(nothing_loaded)
+    /// The lowest that any file says of each.
+    pub fn limits(&self) -> Limits {
+        self.layers().flat_map(Layer::enforced_files).fold(Limits::default(), |all, file| all.lowest(&file.limits))
     }
 
-    /// Whether `verb` is allowed at every http, https, ws and wss URL, whoever asks: then no gate is needed for it.
+    /// Directories from which clients may have files read. `None` when no file says anything; of several layers, those below
+    /// which all of them agree.
+    pub fn read_dirs(&self) -> Option<Vec<PathBuf>> {
+        self.dirs(|file| &file.read_dirs)
+    }
+
+    /// The same for directories into which downloads may be written.
+    pub fn write_dirs(&self) -> Option<Vec<PathBuf>> {
+        self.dirs(|file| &file.write_dirs)
+    }
+
+    fn dirs(&self, of: impl Fn(&Policy) -> &[PathBuf]) -> Option<Vec<PathBuf>> {
+        let layers = self.layers().map(|layer| layer.enforced_files().flat_map(&of).cloned().collect::<Vec<_>>());
+        layers.filter(|dirs| !dirs.is_empty()).fold(None, |common, dirs| Some(common_dirs(common, dirs)))
+    }
+
+    pub fn judge(&self, question: &Question<'_>) -> Decision {
+        let address = Address::read(question.url);
+        let known = self.circumstances(question);
+        let mut decision = strictest(self.layers().filter_map(|layer| layer.judge(question, &address, &known)));
+        if self.has_trial {
+            let would = self.layers.iter().map(|layer| layer.judge_on_trial(question, &address, &known));
+            let would = strictest(would);
+            if would.verdict != decision.verdict {
+                decision.would = Some(Box::new(would));
+            }
+        }
+        decision
+    }
+
+    pub(crate) fn circumstances<'a>(&self, question: &Question<'a>) -> Circumstances<'a> {
+        match self.asks_initiator {
+            true => Circumstances::of(question, self.today),
+            false => Circumstances::without_initiator(question, self.today),
+        }
+    }
+
+    /// Whether `verb` is allowed at every http, https, ws and wss URL, whoever asks, and would be if what is in monitor mode
+    /// were enforced: then no gate is needed for it.
     pub fn allows_everywhere(&self, verb: Verb) -> bool {
-        self.layers.iter().all(|layer| layer.allows_everywhere(verb, self.today))
+        self.layers().all(|layer| layer.allows_everywhere(verb, self.today))
+            && self.layers.iter().all(|layer| layer.would_allow_everywhere(verb, self.today))
     }
 }
 
-/// There always is a layer; should there be none, nothing is allowed.
-fn nothing_loaded() -> Decision {
-    let rule = RuleRef { id: "default".to_owned(), file: "no policy".to_owned(), line: 0 };
-    Decision::deny(&Arc::new(rule), "no policy is loaded", "Give the server a policy file.")
+/// The first of equally strict ones.
+pub(crate) fn strictest(decisions: impl Iterator<Item = Decision>) -> Decision {
+    decisions.min_by_key(|decision| decision.verdict.rank()).unwrap_or_else(Decision::nothing_loaded)
 }
 
 fn unique_ids<'a>(files: impl Iterator<Item = &'a Arc<Policy>>) -> Result<(), PolicyError> {

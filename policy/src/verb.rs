@@ -73,6 +73,14 @@ impl Verb {
         Verb::ALL.iter().copied().find(|verb| verb.as_str() == text)
     }
 
+    /// Of what the verb asks the network, where nobody says otherwise. `None` for what is no HTTP request of its own.
+    pub fn usual_method(self) -> Option<&'static str> {
+        match self {
+            Verb::Navigate | Verb::Frame | Verb::Subresource | Verb::Worker | Verb::Download => Some("GET"),
+            _ => None,
+        }
+    }
+
     pub(crate) fn group(text: &str) -> Option<&'static [Verb]> {
         match text {
             "*" => Some(Verb::ALL),
