@@ -18,34 +18,13 @@ use super::io::{Record, RecordKind};
 use super::state::Session;
 use crate::wire::{Outcome, value_of};
 
-/// Every type of request but documents, which the browser's own `Fetch` judges for all pages.
-const TYPES: [&str; 17] = [
-    "Stylesheet",
-    "Image",
-    "Media",
-    "Font",
-    "Script",
-    "TextTrack",
-    "XHR",
-    "Fetch",
-    "Prefetch",
-    "EventSource",
-    "Manifest",
-    "SignedExchange",
-    "Ping",
-    "CSPViolationReport",
-    "Preflight",
-    "FedCM",
-    "Other",
-];
-
 impl Engine {
     /// Puts up the gate on a guard's session, where the policy of the page's task needs one.
     pub(super) fn gate_requests(&mut self, page: TargetId, guard: SessionId) {
         if !self.has_gated_requests(page) {
             return;
         }
-        self.own(Some(guard), "Fetch.enable", &json!({"patterns": patterns(&TYPES)}), Purpose::Gate(page));
+        self.own(Some(guard), "Fetch.enable", &every_request(), Purpose::Gate(page));
         // The profile's workers serve the person too, so nothing of theirs is paused: owned pages go past them.
         if !self.context_is_own(page) {
             self.bypass_workers(page, guard);
@@ -113,8 +92,8 @@ impl Engine {
             return;
         }
         self.root_fetch_is_wide = wide;
-        let patterns = if wide { json!([{"urlPattern": "*", "requestStage": "Request"}]) } else { root_patterns() };
-        self.own(None, "Fetch.enable", &json!({"patterns": patterns}), Purpose::Nothing);
+        let looked_at = if wide { every_request() } else { every_document() };
+        self.own(None, "Fetch.enable", &looked_at, Purpose::Nothing);
     }
 
     /// A request other than a document's, paused on the browser's session.
@@ -137,7 +116,9 @@ impl Engine {
     /// A request of an owned page is paused on a guard's session.
     pub(super) fn request_paused(&mut self, guard: SessionId, page: TargetId, params: &Value) {
         let Some(request) = params["requestId"].as_str() else { return };
-        match self.judge_request(page, params) {
+        // Documents pause once more on the browser's session, and are judged there.
+        let is_document = params["resourceType"] == "Document";
+        match self.judge_request(page, params).filter(|_| !is_document) {
             None => {
                 let params = json!({"requestId": request});
                 self.own(Some(guard), "Fetch.continueRequest", &params, Purpose::Nothing);
@@ -179,14 +160,15 @@ impl Engine {
     }
 }
 
-fn patterns(types: &[&str]) -> Value {
-    types.iter().map(|kind| json!({"urlPattern": "*", "resourceType": kind, "requestStage": "Request"})).collect()
+/// All types: some of those that events name cannot be named in a pattern (`TextTrack`; measured).
+fn every_request() -> Value {
+    json!({"patterns": [{"urlPattern": "*", "requestStage": "Request"}]})
 }
 
-/// What the browser's own `Fetch` looks at: documents. It is the only gate that sees the first request of ctrl-click tabs and
-/// of `createTarget{url}`.
-pub(super) fn root_patterns() -> Value {
-    patterns(&["Document"])
+/// What the browser's own `Fetch` looks at: it is the only gate that sees the first request of ctrl-click tabs and of
+/// `createTarget{url}`.
+pub(super) fn every_document() -> Value {
+    json!({"patterns": [{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}]})
 }
 
 /// A worker's script comes as `Other`, like a page's icon: it has to be allowed as both.
