@@ -56,6 +56,15 @@ pub fn print_enforcement(enforcement: &Value) {
     let names: Vec<String> =
         files.map(|file| format!("{} ({})", printable(text(&file["name"])), text(&file["layer"]))).collect();
     output::line(&format!("rules    {}  {}", names.join(", "), text(&enforcement["hash"])));
+    for channel in enforcement["channels"].as_array().into_iter().flatten().filter(|channel| channel["denied"] == true)
+    {
+        let how = match (channel["enforced_by"].as_str(), channel["setting"].as_str()) {
+            (Some(by), _) => format!("enforced by {}", printable(by)),
+            (None, Some("accept")) => "NOT enforced, which the policies accept".to_owned(),
+            (None, setting) => format!("NOT enforced; the policies say {}", printable(setting.unwrap_or("nothing"))),
+        };
+        output::line(&format!("         {}: {how}", text(&channel["name"])));
+    }
 }
 
 fn text(value: &Value) -> &str {

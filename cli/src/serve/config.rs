@@ -47,7 +47,6 @@ impl Config {
         let named = args.policy_dir.as_deref().map(|dir| directory(dir, "--policy-dir")).transpose()?;
         let policies = PolicyFiles::new(args.policy.clone(), named);
         let tasks = args.tasks.iter().map(|text| task(text)).collect::<Result<Vec<_>, _>>()?;
-        check_policies(&policies, &tasks)?;
         let doors = Doors {
             hosts: args.allow_host.iter().map(|host| allowed_host(host)).collect::<Result<_, _>>()?,
             origins: args.allow_origin.iter().map(|origin| allowed_origin(origin)).collect::<Result<_, _>>()?,
@@ -64,6 +63,7 @@ impl Config {
         })?;
         let reads = if args.grant_read.is_empty() { vec![working] } else { args.grant_read.clone() };
         let launched = args.browser_url.is_none() && !args.auto;
+        check_policies(&policies, &tasks, launched)?;
         let engine = EngineConfig {
             origin: if launched { BrowserOrigin::Launched } else { BrowserOrigin::Attached },
             max_tasks: args.max_tasks,
@@ -138,10 +138,11 @@ fn browser(args: ServeArgs) -> Result<BrowserConfig, Failure> {
 }
 
 /// Before a browser is started for tasks that it cannot have.
-fn check_policies(files: &PolicyFiles, tasks: &[TaskConfig]) -> Result<(), Failure> {
-    let store = Store::open(files.clone()).map_err(Failure::usage)?;
+fn check_policies(files: &PolicyFiles, tasks: &[TaskConfig], launched: bool) -> Result<(), Failure> {
+    let store = Store::open(files.clone(), launched).map_err(Failure::usage)?;
     for task in tasks {
-        store.apply(&task.plan.policy).map_err(Failure::usage)?;
+        let isolated = task.plan.context == TaskContext::Isolated;
+        store.apply(&task.plan.policy, isolated).map_err(Failure::usage)?;
     }
     Ok(())
 }

@@ -376,7 +376,7 @@ impl Driver {
             Some(Waiting::Http { new, reply: to }) => {
                 // Known before anything else happens: the task may end with the next output.
                 if let (Ok(AdminReply::Task(task)), Some(Newborn { token, policy })) = (&reply, new) {
-                    let entry = Entry { hash: token, name: task.name.clone(), context: task.context, policy };
+                    let entry = Entry { hash: token, name: task.name.clone(), policy };
                     self.registry.insert(task.id, entry);
                     self.task_names.insert(task.id, task.name.clone());
                     info!("The task {} is there.", task.name);

@@ -102,7 +102,8 @@ impl Server {
             Some(path) => Recorder::create(path)?,
             None => Recorder::default(),
         };
-        let policies = Arc::new(Store::open(settings.policies.clone())?);
+        let launched = settings.engine.origin == BrowserOrigin::Launched;
+        let policies = Arc::new(Store::open(settings.policies.clone(), launched)?);
         let auditor = Auditor::open(&settings.audit)?;
         let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
             format!(
@@ -228,7 +229,7 @@ impl Handle {
             });
         }
         let TaskPlan { name, context, policy, idle_ttl, labels, open } = plan;
-        let policy = self.read_policy(policy).await?;
+        let policy = self.read_policy(policy, context).await?;
         let spec = TaskSpec { name, context, policy: policy.policies.clone(), idle_ttl, labels, open };
         match self.send(AdminCommand::TaskNew(spec), Some(Newborn { token: hash, policy })).await? {
             AdminReply::Task(info) => {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::policies::Applied;
 use super::token::{Token, TokenHash, Tokens};
-use crate::engine::io::{StatusInfo, TaskContext};
+use crate::engine::io::StatusInfo;
 
 /// Where the one connection to the browser stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,6 @@ pub enum Phase {
 pub struct Entry {
     pub hash: TokenHash,
     pub name: String,
-    pub context: TaskContext,
     pub policy: Applied,
 }
 
@@ -143,9 +142,9 @@ mod tests {
         let (old_hash, new_hash) = (tokens.hash(&old), tokens.hash(&new));
         let registry = Registry::new(tokens, &admin);
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(PolicyFiles::new(vec![], None).with_admin_dir(dir.path())).unwrap();
-        let policy = store.apply(&TaskPolicy::default()).unwrap();
-        let entry = Entry { hash: old_hash, name: "one".into(), context: TaskContext::Isolated, policy };
+        let store = Store::open(PolicyFiles::new(vec![], None).with_admin_dir(dir.path()), true).unwrap();
+        let policy = store.apply(&TaskPolicy::default(), true).unwrap();
+        let entry = Entry { hash: old_hash, name: "one".into(), policy };
         registry.insert(TaskId(1), entry);
         assert!(registry.rotate("one", new_hash));
         assert!(!registry.rotate("two", new_hash));

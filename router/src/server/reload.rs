@@ -8,7 +8,7 @@ use tracing::{error, info};
 use super::handle::Handle;
 use super::policies::{Applied, Due, LastReload, TaskPolicy, Trigger};
 use super::time;
-use crate::engine::io::{AdminCommand, AdminError, AdminErrorKind, AdminReply};
+use crate::engine::io::{AdminCommand, AdminError, AdminErrorKind, AdminReply, TaskContext};
 
 /// As often are the files looked at, and a change counts once it was seen twice.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ impl Handle {
     }
 
     async fn reload_all(&self) -> Result<Reloaded, String> {
-        let tasks = self.shared.registry.each(|id, entry| (id, entry.name.clone(), entry.policy.from.clone()));
+        let tasks = self.shared.registry.each(|id, entry| (id, entry.name.clone(), entry.policy.clone()));
         let store = self.shared.policies.clone();
         let (base, applied) = blocking(move || store.read(tasks)).await?;
         let tasks = applied.len();
@@ -101,10 +101,11 @@ impl Handle {
         }
     }
 
-    pub(super) async fn read_policy(&self, from: TaskPolicy) -> Result<Applied, AdminError> {
+    pub(super) async fn read_policy(&self, from: TaskPolicy, context: TaskContext) -> Result<Applied, AdminError> {
         let store = self.shared.policies.clone();
+        let isolated = context == TaskContext::Isolated;
         // That its policy is missing or wrong is a mistake in what was asked for.
-        blocking(move || store.apply(&from))
+        blocking(move || store.apply(&from, isolated))
             .await
             .map_err(|message| AdminError { kind: AdminErrorKind::Invalid, message })
     }
@@ -114,9 +115,8 @@ impl Handle {
 pub(super) async fn watch(handle: Handle) {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
-        let tasks = handle.shared.registry.each(|_, entry| entry.policy.from.clone());
         let store = handle.shared.policies.clone();
-        match blocking(move || Ok(store.is_due(&tasks))).await {
+        match blocking(move || Ok(store.is_due())).await {
             Ok(Some(Due::Day)) => handle.turn_day().await,
             // Said in the log and in the status.
             Ok(Some(Due::Files)) => drop(handle.reload(Trigger::Watch).await),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use policy::Unenforceable;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
@@ -151,6 +152,16 @@ pub fn enforcement(entry: &Entry) -> Value {
             .map(|(layer, name)| json!({"layer": layer.to_string(), "name": name}))
             .collect::<Vec<_>>(),
         "hash": policies.hash(),
+        "channels": policies
+            .coverage(entry.policy.mode)
+            .iter()
+            .map(|channel| json!({
+                "name": channel.name,
+                "denied": channel.denied,
+                "enforced_by": channel.enforced_by,
+                "setting": channel.setting.map(Unenforceable::as_str),
+            }))
+            .collect::<Vec<_>>(),
     })
 }
 

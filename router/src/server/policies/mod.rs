@@ -2,6 +2,7 @@
 //!
 //! The API takes names only. A path from there would let whoever holds the admin token read any file by its errors.
 
+mod reading;
 mod store;
 mod trusted;
 mod watched;

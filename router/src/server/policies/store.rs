@@ -1,10 +1,10 @@
 //! The policies in force: read all at once, and replaced all at once or not at all.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use policy::{Date, LayerKind, Policies, Policy};
+use policy::{Date, LayerKind, Mode, Policies, Policy};
 
+use super::reading::{Reading, wrong};
 use super::trusted::{self, Authority};
 use super::watched::Stamps;
 use super::{DEFAULT_NAME, PolicyFiles, Source, TaskPolicy, is_policy_name};
@@ -29,6 +29,7 @@ pub struct Base {
 #[derive(Clone, Debug)]
 pub struct Applied {
     pub from: TaskPolicy,
+    pub mode: Mode,
     own: Own,
     pub policies: Arc<Policies>,
     /// Of the [`Base`] that it was put together with.
@@ -83,6 +84,8 @@ pub enum Due {
 
 pub struct Store {
     files: PolicyFiles,
+    /// Whether the browser was started by us.
+    launched: bool,
     state: Mutex<State>,
     /// One reading at a time: else an older one could come last.
     pub reloading: tokio::sync::Mutex<()>,
@@ -99,12 +102,12 @@ struct State {
 
 impl Store {
     /// `Err` is the sentence that stops the start.
-    pub fn open(files: PolicyFiles) -> Result<Store, String> {
-        let seen = Stamps::take(files.admin_dir(), base_paths(&files));
-        let base = Base::read(&files, 1)?;
+    pub fn open(files: PolicyFiles, launched: bool) -> Result<Store, String> {
+        let mut reading = Reading::new(time::today());
+        let base = Base::read(&files, &mut reading, 1)?;
         let last = LastReload { at: time::now_ms(), by: Trigger::Start, error: None };
-        let state = State { base, last, seen, changing: None };
-        Ok(Store { files, state: Mutex::new(state), reloading: tokio::sync::Mutex::new(()) })
+        let state = State { base, last, seen: reading.seen, changing: None };
+        Ok(Store { files, launched, state: Mutex::new(state), reloading: tokio::sync::Mutex::new(()) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -119,37 +122,45 @@ impl Store {
         self.state().base.generation
     }
 
-    /// For a new task: its own files are read now. Blocks.
-    pub fn apply(&self, from: &TaskPolicy) -> Result<Applied, String> {
-        let stamps = Stamps::of(self.path_of(from).as_deref());
-        let own = self.own(from)?;
+    /// For a new task: its own files are read now. `isolated`: with a browser context of its own. Blocks.
+    pub fn apply(&self, from: &TaskPolicy, isolated: bool) -> Result<Applied, String> {
+        let mut reading = Reading::new(time::today());
+        let own = self.own(from, &mut reading)?;
         let base = {
             let mut state = self.state();
-            state.seen.add(stamps);
+            state.seen.merge(reading.seen);
             state.base.clone()
         };
-        base.apply(from.clone(), own)
+        base.apply(from.clone(), own, Mode { launched: self.launched, isolated })
     }
 
     /// The same files of the task's own, with what holds for every task now.
     pub fn renew(&self, applied: &Applied) -> Result<Applied, String> {
         let base = self.state().base.clone();
-        base.apply(applied.from.clone(), applied.own.clone())
+        base.apply(applied.from.clone(), applied.own.clone(), applied.mode)
     }
 
     /// Reads everything anew, for these tasks too. Nothing is in force yet. Blocks.
-    pub fn read<K>(&self, tasks: Vec<(K, String, TaskPolicy)>) -> Result<(Base, Vec<(K, Applied)>), String> {
-        let seen = self.look(tasks.iter().map(|(_, _, from)| from));
-        {
-            let mut state = self.state();
-            // Also when it fails: the same files would fail again.
-            state.seen = seen;
-            state.changing = None;
-        }
-        let base = Base::read(&self.files, self.generation() + 1)?;
-        let applied = tasks.into_iter().map(|(key, name, from)| {
-            let own = self.own(&from).map_err(|error| format!("{error} (The task {name} has it.)"))?;
-            Ok((key, base.apply(from, own)?))
+    pub fn read<K>(&self, tasks: Vec<(K, String, Applied)>) -> Result<(Base, Vec<(K, Applied)>), String> {
+        let mut reading = Reading::new(time::today());
+        let outcome = self.read_all(tasks, &mut reading);
+        let mut state = self.state();
+        // Also when it failed: the same files would fail again.
+        state.seen = reading.seen;
+        state.changing = None;
+        outcome
+    }
+
+    fn read_all<K>(
+        &self,
+        tasks: Vec<(K, String, Applied)>,
+        reading: &mut Reading,
+    ) -> Result<(Base, Vec<(K, Applied)>), String> {
+        let base = Base::read(&self.files, reading, self.generation() + 1)?;
+        let applied = tasks.into_iter().map(|(key, name, before)| {
+            let own = self.own(&before.from, reading);
+            let applied = own.and_then(|own| base.apply(before.from, own, before.mode));
+            Ok((key, applied.map_err(|error| format!("{error} (The task {name} has it.)"))?))
         });
         let applied = applied.collect::<Result<_, String>>()?;
         Ok((base, applied))
@@ -173,14 +184,19 @@ impl Store {
 
     /// Whether the files or the day call for another reading: only once they look the same twice, since a file that is half
     /// written may be a policy with fewer denials. Blocks.
-    pub fn is_due<'a>(&self, tasks: impl IntoIterator<Item = &'a TaskPolicy>) -> Option<Due> {
-        let now = self.look(tasks);
+    pub fn is_due(&self) -> Option<Due> {
+        let seen = self.state().seen.clone();
+        let now = seen.again();
         let mut state = self.state();
         if state.base.today != time::today() {
             return Some(Due::Day);
         }
-        if !state.seen.differ(&now) {
+        if now == seen {
             state.changing = None;
+            return None;
+        }
+        if state.seen != seen {
+            // Read while we looked: the next look is at that.
             return None;
         }
         let settled = state.changing.as_ref() == Some(&now);
@@ -188,24 +204,10 @@ impl Store {
         settled.then_some(Due::Files)
     }
 
-    fn look<'a>(&self, tasks: impl IntoIterator<Item = &'a TaskPolicy>) -> Stamps {
-        let own: Vec<PathBuf> = tasks.into_iter().filter_map(|from| self.path_of(from)).collect();
-        let files = base_paths(&self.files).chain(own.iter().map(PathBuf::as_path));
-        Stamps::take(self.files.admin_dir(), files)
-    }
-
-    /// Where the task's own file is, or would be.
-    fn path_of(&self, from: &TaskPolicy) -> Option<PathBuf> {
-        match &from.source {
-            Source::File(path) => Some(path.clone()),
-            Source::Named(name) => self.files.named.as_ref().map(|dir| dir.join(format!("{name}.toml"))),
-        }
-    }
-
-    fn own(&self, from: &TaskPolicy) -> Result<Own, String> {
+    fn own(&self, from: &TaskPolicy, reading: &mut Reading) -> Result<Own, String> {
         let policy = match &from.source {
-            Source::File(path) => read(path, Authority::Operator)?,
-            Source::Named(name) => self.named(name)?,
+            Source::File(path) => reading.file(path, Authority::Operator)?,
+            Source::Named(name) => self.named(name, reading)?,
         };
         let allow = from.allow.as_ref().map(|allow| {
             Policy::narrowing(&allow.hosts, &allow.sites, ALLOWED_AT_START).map(Arc::new).map_err(|error| {
@@ -215,7 +217,7 @@ impl Store {
         Ok(Own { policy, allow: allow.transpose()? })
     }
 
-    fn named(&self, name: &str) -> Result<Arc<Policy>, String> {
+    fn named(&self, name: &str, reading: &mut Reading) -> Result<Arc<Policy>, String> {
         if !is_policy_name(name) {
             return Err(
                 "The policy must be a name of lower-case letters, digits and dashes, not a path; put the file \
@@ -224,10 +226,15 @@ impl Store {
             );
         }
         let file = self.files.named.as_ref().map(|dir| dir.join(format!("{name}.toml")));
+        if let Some(file) = &file {
+            reading.seen.add(file);
+        }
         // Only where nothing at all stands there: a link that leads nowhere is a narrower policy that got lost.
         match file.filter(|file| name != DEFAULT_NAME || !trusted::is_absent(file)) {
-            Some(file) => read(&file, Authority::Operator),
-            None if name == DEFAULT_NAME => parse(DEFAULT, "default.toml (built in)"),
+            Some(file) => reading.file(&file, Authority::Operator),
+            None if name == DEFAULT_NAME => {
+                Policy::parse(DEFAULT, "default.toml (built in)").map(Arc::new).map_err(|error| wrong(&error))
+            }
             None => Err(format!(
                 "There is no policy {name}, as no policy directory was given; start `tabwarden serve` with \
                     --policy-dir DIR."
@@ -237,14 +244,15 @@ impl Store {
 }
 
 impl Base {
-    fn read(files: &PolicyFiles, generation: u64) -> Result<Base, String> {
-        let admin = trusted::admin_files(files.admin_dir())?;
-        let admin = admin.iter().map(|path| read(path, Authority::Admin)).collect::<Result<_, _>>()?;
-        let server = files.server.iter().map(|path| read(path, Authority::Operator)).collect::<Result<_, _>>()?;
-        Ok(Base { admin, server, today: time::today(), generation })
+    fn read(files: &PolicyFiles, reading: &mut Reading, generation: u64) -> Result<Base, String> {
+        let admin = reading.admin(files.admin_dir())?;
+        let server =
+            files.server.iter().map(|path| reading.file(path, Authority::Operator)).collect::<Result<_, _>>()?;
+        Ok(Base { admin, server, today: reading.today, generation })
     }
 
-    fn apply(&self, from: TaskPolicy, own: Own) -> Result<Applied, String> {
+    /// `Err` also where the browser cannot enforce what they deny, and they do not say what is then to be done.
+    fn apply(&self, from: TaskPolicy, own: Own, mode: Mode) -> Result<Applied, String> {
         let mut layers = vec![
             (LayerKind::Admin, self.admin.clone()),
             (LayerKind::Server, self.server.clone()),
@@ -253,44 +261,38 @@ impl Base {
         // A layer by itself: beside the rules of the task's file it would add to what these allow.
         layers.extend(own.allow.iter().map(|allow| (LayerKind::Task, vec![allow.clone()])));
         let policies = Policies::layered(layers, self.today).map_err(|error| wrong(&error))?;
-        Ok(Applied { from, own, policies: Arc::new(policies), generation: self.generation })
+        match policies.refuse_start(mode) {
+            // The hosts of a task have no file in which something could be said.
+            Some(refused) if refused.file == ALLOWED_AT_START => Err(format!(
+                "The task cannot be narrowed to these hosts: {}; that is said by the task's policy, so name one that \
+                    says it.",
+                refused.message
+            )),
+            Some(refused) => Err(format!("A policy cannot be used here: {refused}")),
+            None => Ok(Applied { from, mode, own, policies: Arc::new(policies), generation: self.generation }),
+        }
     }
-}
-
-fn base_paths(files: &PolicyFiles) -> impl Iterator<Item = &Path> {
-    files.server.iter().map(PathBuf::as_path)
-}
-
-fn read(path: &Path, authority: Authority) -> Result<Arc<Policy>, String> {
-    parse(&trusted::read(path, authority)?, &path.display().to_string())
-}
-
-fn parse(text: &str, file: &str) -> Result<Arc<Policy>, String> {
-    Policy::parse(text, file).map(Arc::new).map_err(|error| wrong(&error))
-}
-
-fn wrong(error: &policy::PolicyError) -> String {
-    format!("A policy is not used, as it is wrong: {error}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
+    use std::path::Path;
 
     fn store(dir: &Path) -> Store {
-        Store::open(PolicyFiles::new(vec![dir.join("a.toml")], None).with_admin_dir(&dir.join("admin"))).unwrap()
+        Store::open(PolicyFiles::new(vec![dir.join("a.toml")], None).with_admin_dir(&dir.join("admin")), true).unwrap()
     }
 
     #[test]
     fn the_built_in_default_needs_no_directory_and_other_names_do() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(PolicyFiles::new(vec![], None).with_admin_dir(dir.path())).unwrap();
-        assert_eq!(store.apply(&TaskPolicy::default()).unwrap().policies.name(), "default");
+        let store = Store::open(PolicyFiles::new(vec![], None).with_admin_dir(dir.path()), true).unwrap();
+        assert_eq!(store.apply(&TaskPolicy::default(), true).unwrap().policies.name(), "default");
         let other = TaskPolicy { source: Source::Named("other".into()), allow: None };
-        assert!(store.apply(&other).unwrap_err().contains("--policy-dir DIR"));
+        assert!(store.apply(&other, true).unwrap_err().contains("--policy-dir DIR"));
         let path = TaskPolicy { source: Source::Named("../other".into()), allow: None };
-        assert!(store.apply(&path).unwrap_err().contains("not a path"));
+        assert!(store.apply(&path, true).unwrap_err().contains("not a path"));
     }
 
     #[test]
@@ -298,7 +300,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.toml"), DEFAULT).unwrap();
         let store = store(dir.path());
-        let due = || store.is_due(&[]);
+        let due = || store.is_due();
         assert_eq!([due(), due()], [None, None]);
         fs::write(dir.path().join("a.toml"), "half").unwrap();
         assert_eq!([due(), due()], [None, Some(Due::Files)]);
@@ -315,15 +317,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.toml"), DEFAULT).unwrap();
         let store = store(dir.path());
-        let task = store.apply(&TaskPolicy::default());
+        let task = store.apply(&TaskPolicy::default(), true);
         assert!(task.is_err(), "the ids of the built-in default are in a.toml too");
         fs::remove_file(dir.path().join("a.toml")).unwrap();
         store.state().base.today = Date::EARLIEST;
         let generation = store.generation();
-        assert_eq!(store.is_due(&[]), Some(Due::Day));
+        assert_eq!(store.is_due(), Some(Due::Day));
         store.turn_day();
         assert_eq!(store.state().base.today, time::today());
         assert_eq!(store.generation(), generation + 1);
-        assert_ne!(store.is_due(&[]), Some(Due::Day));
+        assert_ne!(store.is_due(), Some(Due::Day));
     }
 }

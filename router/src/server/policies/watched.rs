@@ -9,8 +9,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::trusted;
-
 /// `None`: nothing is there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stamps(HashMap<PathBuf, Option<Stamp>>);
@@ -25,29 +23,18 @@ struct Stamp {
 }
 
 impl Stamps {
-    /// Of these files, and of the directory with whatever stands in it.
-    pub fn take<'a>(directory: &Path, files: impl IntoIterator<Item = &'a Path>) -> Stamps {
-        let mut stamps = Stamps::of(files);
-        stamps.0.insert(directory.to_owned(), stamp(directory));
-        // One that cannot be read stops the reading, which says so.
-        for file in trusted::admin_files(directory).unwrap_or_default() {
-            let stamp = stamp(&file);
-            stamps.0.insert(file, stamp);
-        }
-        stamps
+    /// Before the file is read, or the directory looked into: what changes afterwards is then seen as a change.
+    pub fn add(&mut self, path: &Path) {
+        self.0.entry(path.to_owned()).or_insert_with(|| stamp(path));
     }
 
-    pub fn of<'a>(files: impl IntoIterator<Item = &'a Path>) -> Stamps {
-        Stamps(files.into_iter().map(|file| (file.to_owned(), stamp(file))).collect())
-    }
-
-    /// Whether something is otherwise now than it was at `self`. What `now` does not name is of nobody's concern any more.
-    pub fn differ(&self, now: &Stamps) -> bool {
-        now.0.iter().any(|(path, stamp)| self.0.get(path) != Some(stamp))
+    /// The same paths as they are now.
+    pub fn again(&self) -> Stamps {
+        Stamps(self.0.keys().map(|path| (path.clone(), stamp(path))).collect())
     }
 
     /// What was known before stays: its change has still to be noticed.
-    pub fn add(&mut self, more: Stamps) {
+    pub fn merge(&mut self, more: Stamps) {
         for (path, stamp) in more.0 {
             self.0.entry(path).or_insert(stamp);
         }
@@ -76,12 +63,14 @@ mod tests {
         for target in ["a", "b"] {
             fs::write(dir.path().join(target), "x").unwrap();
         }
-        let take = || Stamps::take(&system, [file.as_path()]);
-        let mut before = take();
+        let mut before = Stamps::default();
+        for path in [&system, &file] {
+            before.add(path);
+        }
         let mut changed = |what: &str| {
-            let now = take();
-            assert!(before.differ(&now), "{what}");
-            assert!(!now.differ(&take()), "nothing since {what}");
+            let now = before.again();
+            assert_ne!(before, now, "{what}");
+            assert_eq!(now, now.again(), "nothing since {what}");
             before = now;
         };
         symlink("a", &file).unwrap();
@@ -104,14 +93,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_watched_any_more_does_not_count_and_what_was_seen_stays() {
+    fn what_was_seen_stays_until_it_is_read_anew() {
         let dir = tempfile::tempdir().unwrap();
-        let (one, two) = (dir.path().join("1"), dir.path().join("2"));
-        fs::write(&one, "x").unwrap();
-        let mut seen = Stamps::of([one.as_path(), two.as_path()]);
-        assert!(!seen.differ(&Stamps::of([two.as_path()])));
-        fs::write(&one, "xy").unwrap();
-        seen.add(Stamps::of([one.as_path()]));
-        assert!(seen.differ(&Stamps::of([one.as_path()])));
+        let file = dir.path().join("1");
+        fs::write(&file, "x").unwrap();
+        let (mut seen, mut later) = (Stamps::default(), Stamps::default());
+        seen.add(&file);
+        fs::write(&file, "xy").unwrap();
+        seen.add(&file);
+        later.add(&file);
+        seen.merge(later);
+        assert_ne!(seen, seen.again());
     }
 }

@@ -67,7 +67,7 @@ fn check_answer(document: &Value, path: &str, method: &str, answer: &(u16, Value
 fn every_route_of_the_document_answers_with_its_fields() {
     with_world(settings(), |world| async move {
         let document: Value = serde_json::from_str(OPENAPI).unwrap();
-        let everything = r#"{"name":"two","context":"shared","policy":"default","idle_ttl_s":60,"labels":{"a":"b"},"open":"https://x.test/","allow":{"hosts":["x.test"],"sites":[]}}"#;
+        let everything = r#"{"name":"two","context":"shared","policy":"open","idle_ttl_s":60,"labels":{"a":"b"},"open":"https://x.test/","allow":{"hosts":["x.test"],"sites":[]}}"#;
         let sent: Value = serde_json::from_str(everything).unwrap();
         check(&document, &json!({"$ref": "#/components/schemas/TaskRequest"}), &sent, "request");
         let properties = document["components"]["schemas"]["TaskRequest"]["properties"].as_object().unwrap();

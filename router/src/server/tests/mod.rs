@@ -156,6 +156,9 @@ impl Core for FakeEngine {
     }
 }
 
+/// After so long nothing more comes. No answer at all is nothing that a test waits for, so it may be long.
+const SILENCE: Duration = Duration::from_secs(20);
+
 /// A running server with one task.
 struct World {
     handle: Handle,
@@ -198,6 +201,13 @@ fn with_world<F: Future<Output = ()> + 'static>(mut settings: Settings, test: im
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = LocalSet::new();
     let dir = tempfile::tempdir().unwrap();
+    let open = concat!(
+        include_str!("../../../../policies/default.toml"),
+        "\n[unenforceable]\nwebsocket = \"accept\"\nwebrtc = \"accept\"\nsw-update = \"accept\"\n\
+        shared-worker = \"accept\"\nspeculation = \"accept\"\n"
+    );
+    std::fs::write(dir.path().join("open.toml"), open).unwrap();
+    settings.policies.named.get_or_insert(dir.path().to_owned());
     settings.audit.place = trail::Place::File(dir.path().join("audit.jsonl"));
     local.block_on(&runtime, async {
         let admin = Tokens::new().unwrap().draw().unwrap();
@@ -225,7 +235,7 @@ impl World {
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let mut chunk = [0; 4096];
-        while let Ok(Ok(read @ 1..)) = tokio::time::timeout(Duration::from_millis(500), stream.read(&mut chunk)).await {
+        while let Ok(Ok(read @ 1..)) = tokio::time::timeout(SILENCE, stream.read(&mut chunk)).await {
             answer.extend_from_slice(&chunk[..read]);
             if is_whole(&answer) {
                 break;

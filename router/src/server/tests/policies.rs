@@ -35,7 +35,8 @@ fn places() -> (Places, Settings) {
 /// A policy of this name that allows one host.
 fn write(path: &Path, name: &str, host: &str) {
     let text = format!(
-        "policy = 1\nname = \"{name}\"\ndefault = \"deny\"\n[[rule]]\nid = \"{name}-1\"\neffect = \"allow\"\n\
+        "policy = 1\nname = \"{name}\"\ndefault = \"deny\"\n[unenforceable]\nwebsocket = \"accept\"\nwebrtc = \"accept\"\n\
+        sw-update = \"accept\"\nshared-worker = \"accept\"\n[[rule]]\nid = \"{name}-1\"\neffect = \"allow\"\n\
         verbs = [\"*\"]\nto = {{ host = \"{host}\" }}\n"
     );
     fs::write(path, text).unwrap();
