@@ -59,8 +59,9 @@ impl Handle {
     /// Another day: what has expired lapses, without a look at the files.
     async fn turn_day(&self) {
         let _one = self.shared.policies.reloading.lock().await;
-        self.shared.policies.turn_day();
-        match self.renew_stale().await {
+        let tasks = self.shared.registry.each(|id, entry| (id, entry.policy.clone()));
+        let turned = self.shared.policies.turn_day(tasks);
+        match self.put_in_force(turned).await {
             Ok(released) => info!("Another day has begun; {released} pages were released, as rules have expired."),
             Err(error) => error!("Rules that have expired may still hold: {error}"),
         }

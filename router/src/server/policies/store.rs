@@ -170,12 +170,20 @@ impl Store {
         self.state().base = base;
     }
 
-    /// The same files on the day that it is now. They are not read for it: one that has been spoilt since must not keep a
-    /// rule in force that has expired.
-    pub fn turn_day(&self) {
+    /// From now on it is the day that it is. Of these tasks, those with what held until now have the same files on this day:
+    /// they are not read for it, since one that was spoilt meanwhile must not keep in force what has expired; and what the
+    /// browser cannot enforce is no reason to allow more than before.
+    pub fn turn_day<K>(&self, tasks: Vec<(K, Applied)>) -> Vec<(K, Applied)> {
         let mut state = self.state();
+        let before = state.base.generation;
         state.base.today = time::today();
         state.base.generation += 1;
+        let current = tasks.into_iter().filter(|(_, applied)| applied.generation == before);
+        let turned = current.map(|(key, applied)| {
+            let policies = Arc::new(applied.policies.on(state.base.today));
+            (key, Applied { policies, generation: state.base.generation, ..applied })
+        });
+        turned.collect()
     }
 
     pub fn set_last(&self, last: LastReload) {
@@ -280,6 +288,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use policy::{Question, Verb};
+
     fn store(dir: &Path) -> Store {
         Store::open(PolicyFiles::new(vec![dir.join("a.toml")], None).with_admin_dir(&dir.join("admin")), true).unwrap()
     }
@@ -313,19 +323,30 @@ mod tests {
     }
 
     #[test]
-    fn another_day_needs_no_file() {
+    fn on_another_day_rules_expire_whatever_has_become_of_the_files() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.toml"), DEFAULT).unwrap();
         let store = store(dir.path());
-        let task = store.apply(&TaskPolicy::default(), true);
-        assert!(task.is_err(), "the ids of the built-in default are in a.toml too");
-        fs::remove_file(dir.path().join("a.toml")).unwrap();
+        let expiring = dir.path().join("b.toml");
+        let text = "policy = 1\nname = \"b\"\ndefault = \"deny\"\n[[rule]]\nid = \"r\"\neffect = \"allow\"\n\
+            verbs = [\"*\"]\nto = \"*\"\nschemes = [\"http\", \"https\", \"ws\", \"wss\"]\nports = \"*\"\n\
+            local = true\nexpires = 2020-01-31\n";
+        fs::write(&expiring, text).unwrap();
         store.state().base.today = Date::EARLIEST;
-        let generation = store.generation();
+        let from = TaskPolicy { source: Source::File(expiring.clone()), allow: None };
+        let task = store.apply(&from, true).unwrap();
+        let stale = Applied { generation: 0, ..task.clone() };
+        let allows = |applied: &Applied| {
+            applied.policies.judge(&Question::new(Verb::Navigate, "https://example.com/")).allowed()
+        };
+        assert!(allows(&task));
+        fs::write(dir.path().join("a.toml"), "spoilt").unwrap();
+        fs::remove_file(&expiring).unwrap();
         assert_eq!(store.is_due(), Some(Due::Day));
-        store.turn_day();
-        assert_eq!(store.state().base.today, time::today());
-        assert_eq!(store.generation(), generation + 1);
+        let turned = store.turn_day(vec![(1, task), (2, stale)]);
+        assert_eq!(turned.iter().map(|(key, _)| *key).collect::<Vec<_>>(), [1], "others catch up by themselves");
+        assert!(!allows(&turned[0].1));
+        assert_eq!(turned[0].1.generation, store.generation());
         assert_ne!(store.is_due(), Some(Due::Day));
     }
 }
