@@ -74,7 +74,7 @@ pub enum Command {
     /// `new`: of the task that is to be made.
     Admin {
         command: AdminCommand,
-        new: Option<Newborn>,
+        new: Option<Box<Newborn>>,
         reply: oneshot::Sender<Result<AdminReply, AdminError>>,
     },
     Drain,
@@ -95,7 +95,7 @@ struct Client {
 
 enum Waiting {
     Http {
-        new: Option<Newborn>,
+        new: Option<Box<Newborn>>,
         reply: oneshot::Sender<Result<AdminReply, AdminError>>,
     },
     /// Our own question after [`Output::Ready`].
@@ -375,7 +375,8 @@ impl Driver {
         match self.waiting.remove(&request.0) {
             Some(Waiting::Http { new, reply: to }) => {
                 // Known before anything else happens: the task may end with the next output.
-                if let (Ok(AdminReply::Task(task)), Some(Newborn { token, policy })) = (&reply, new) {
+                if let (Ok(AdminReply::Task(task)), Some(new)) = (&reply, new) {
+                    let Newborn { token, policy } = *new;
                     let entry = Entry { hash: token, name: task.name.clone(), policy };
                     self.registry.insert(task.id, entry);
                     self.task_names.insert(task.id, task.name.clone());

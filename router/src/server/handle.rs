@@ -231,7 +231,7 @@ impl Handle {
         let TaskPlan { name, context, policy, idle_ttl, labels, open } = plan;
         let policy = self.read_policy(policy, context).await?;
         let spec = TaskSpec { name, context, policy: policy.policies.clone(), idle_ttl, labels, open };
-        match self.send(AdminCommand::TaskNew(spec), Some(Newborn { token: hash, policy })).await? {
+        match self.send(AdminCommand::TaskNew(spec), Some(Box::new(Newborn { token: hash, policy }))).await? {
             AdminReply::Task(info) => {
                 if let Err(message) = self.catch_up().await {
                     // It has what held before, and cannot have what holds now.

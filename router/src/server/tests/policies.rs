@@ -100,6 +100,9 @@ fn a_reload_reaches_running_tasks_and_new_ones() {
     });
 }
 
+/// Of a file.
+type Change<'a> = &'a dyn Fn();
+
 #[test]
 fn whatever_is_wrong_everything_stays_as_it_was_and_is_said() {
     let (places, settings) = places();
@@ -110,7 +113,7 @@ fn whatever_is_wrong_everything_stays_as_it_was_and_is_said() {
         world.handle.new_task(plan("two", policy), None).await.unwrap();
         let before = [show(&world, "one").await, show(&world, "two").await];
         let admin = places.admin.join("a.toml");
-        let break_and_mend: [(&str, &dyn Fn(), &dyn Fn()); 5] = [
+        let break_and_mend: [(&str, Change, Change); 5] = [
             (
                 "server.toml:3:11: ",
                 &|| fs::write(&places.server, "policy = 1\nname = \"x\"\ndefault = \"allow\"").unwrap(),
