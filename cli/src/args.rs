@@ -26,6 +26,8 @@ pub enum Command {
     Reload(ServerArgs),
     /// Show what was refused, and what a monitored rule would have refused.
     Audit(AuditArgs),
+    /// Check, test, explain and draft policy files. Needs no running `serve`.
+    Policy(crate::policy::PolicyArgs),
 }
 
 #[derive(Debug, clap::Args)]

@@ -9,6 +9,7 @@ mod exit;
 mod files;
 mod launch;
 mod output;
+mod policy;
 mod reload;
 mod runtime_file;
 mod serve;
@@ -51,6 +52,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Status(args) => status::run(args).await,
         Command::Reload(args) => reload::run(args).await,
         Command::Audit(args) => audit::run(args).await,
+        Command::Policy(args) => policy::run(&args),
     }
 }
 

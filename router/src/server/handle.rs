@@ -297,7 +297,7 @@ impl Handle {
         }
     }
 
-    async fn send(&self, command: AdminCommand, new: Option<Newborn>) -> Result<AdminReply, AdminError> {
+    async fn send(&self, command: AdminCommand, new: Option<Box<Newborn>>) -> Result<AdminReply, AdminError> {
         match self.shared.registry.phase() {
             Phase::Ready(_) => {}
             Phase::Waiting(why) | Phase::Over(why) => return Err(unavailable(why)),

@@ -14,6 +14,7 @@ pub mod driver;
 mod handle;
 mod http;
 mod inbox;
+pub mod includes;
 mod join;
 pub mod net;
 pub mod policies;

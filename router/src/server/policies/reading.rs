@@ -1,14 +1,14 @@
 //! From paths to policies: the files, what they include, and what the linter says of them.
 
-use std::ffi::OsStr;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Arc;
 
 use policy::{Date, Included, Policy, PolicyError, Severity};
 
 use super::trusted::{self, Authority};
 use super::watched::Stamps;
+use crate::server::includes;
 
 /// One reading of files, all on the same day.
 pub struct Reading {
@@ -33,7 +33,7 @@ impl Reading {
         let text = trusted::read(path, authority)?;
         let directory = path.parent().unwrap_or(Path::new("/"));
         let seen = &mut self.seen;
-        let mut include = |pattern: &str| included(directory, pattern, authority, seen);
+        let mut include = |pattern: &str| include(directory, pattern, authority, seen);
         let policy =
             Policy::parse_with(&text, &path.display().to_string(), &mut include).map_err(|error| wrong(&error))?;
         self.lint(&policy)?;
@@ -62,60 +62,22 @@ pub fn wrong(error: &PolicyError) -> String {
     format!("A policy is not used, as it is wrong: {error}")
 }
 
-/// The files that a pattern such as `sets/*.toml` names. Whoever may write to them may widen the policy, so they are
-/// looked at like the policy itself.
-fn included(directory: &Path, pattern: &str, authority: Authority, seen: &mut Stamps) -> Result<Vec<Included>, String> {
-    let (below, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
-    if below.contains('*') {
-        return Err("`*` may only stand in the last part: name the directory".into());
-    }
-    let directory = directory.join(below);
-    let mut paths = vec![directory.join(name)];
-    if name.contains('*') {
-        seen.add(&directory);
-        paths = matching(&directory, name)?;
-    }
-    paths
-        .into_iter()
-        .map(|path| {
-            seen.add(&path);
-            Ok(Included { file: path.display().to_string(), text: trusted::read(&path, authority)? })
-        })
-        .collect()
-}
-
-/// In order; hidden files, which editors make, are not meant.
-fn matching(directory: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
-    let unreadable = |error: std::io::Error| format!("{} cannot be read ({error})", directory.display());
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(directory).map_err(unreadable)? {
-        let name = entry.map_err(unreadable)?.file_name();
-        if !name.as_encoded_bytes().starts_with(b".") && matches(&name, pattern) {
-            paths.push(directory.join(name));
-        }
-    }
-    paths.sort();
-    Ok(paths)
-}
-
-/// `*` stands for any letters.
-fn matches(name: &OsStr, pattern: &str) -> bool {
-    let Some(name) = name.to_str() else { return false };
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else { return rest.is_empty() };
-    for part in parts {
-        let Some((_, after)) = rest.split_once(part) else { return false };
-        rest = after;
-    }
-    rest.ends_with(last)
+/// Whoever may write to an included file may widen the policy, so it is looked at like the policy itself. The directory
+/// is watched too: a file in it may be a further one that is meant.
+fn include(directory: &Path, pattern: &str, authority: Authority, seen: &mut Stamps) -> Result<Vec<Included>, String> {
+    let below = pattern.rsplit_once('/').map_or("", |(below, _)| below);
+    seen.add(&directory.join(below));
+    let seen = RefCell::new(seen);
+    includes::included(directory, pattern, &|path| {
+        seen.borrow_mut().add(path);
+        trusted::read(path, authority)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     fn write(path: &Path, text: &str) {
@@ -133,22 +95,6 @@ effect = "allow"
 verbs = ["view"]
 to = "@desk"
 "#;
-
-    #[test]
-    fn stars_stand_for_letters() {
-        for (name, pattern, expected) in [
-            ("a.toml", "*.toml", true),
-            ("a.toml", "*", true),
-            ("a.toml", "a.toml", true),
-            ("a.toml", "a", false),
-            ("a.txt", "*.toml", false),
-            ("a-b-c.toml", "a*b*.toml", true),
-            ("ac.toml", "a*b*.toml", false),
-            ("ab", "ab*b", false),
-        ] {
-            assert_eq!(matches(OsStr::new(name), pattern), expected, "{name} {pattern}");
-        }
-    }
 
     #[test]
     fn included_sets_are_found_beside_the_policy_watched_and_as_closed_as_it() {
