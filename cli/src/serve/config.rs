@@ -70,6 +70,7 @@ impl Config {
             read_dirs: reads.iter().map(|dir| directory(dir, "--grant-read")).collect::<Result<_, _>>()?,
             write_dirs: args.grant_write.iter().map(|dir| directory(dir, "--grant-write")).collect::<Result<_, _>>()?,
             temp_dir: directory(&std::env::temp_dir(), "TMPDIR")?,
+            audit_prefix: format!("{:x}", time::now_ms()),
             born_unix_ms: time::now_ms(),
             return_focus: !args.leave_focus,
         };

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::Engine;
 use super::calls::{Call, Learn, Purpose, ReplyTo};
 use super::documents::Met;
+use super::requests::is_document;
 use super::state::{OwnContext, Session, World};
 use crate::wire::{BrowserMessage, Outcome, parse_browser_message, value_of};
 use ownership::Change;
@@ -158,7 +159,7 @@ impl Engine {
             "Target.targetCrashed" => self.target_crashed(params),
             "Fetch.requestPaused" => {
                 let params = value_of(params);
-                match params["resourceType"] == "Document" || !self.root_fetch_is_wide {
+                match is_document(&params) {
                     true => self.document_paused(&params),
                     false => self.root_request_paused(&params),
                 }

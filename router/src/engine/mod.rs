@@ -95,10 +95,8 @@ pub struct Engine {
     /// The browser's own `Fetch` looks at more than documents.
     root_fetch_is_wide: bool,
     said_once: FxHashSet<String>,
-    /// How many records the audit was given; with the prefix, the id of the last one.
+    /// How many records the audit was given: the number of the last one.
     audits: u64,
-    /// Keeps the ids of two runs apart.
-    audit_prefix: String,
     /// When this engine was made.
     born: Instant,
     deadline: Cell<Option<Instant>>,
@@ -107,8 +105,7 @@ pub struct Engine {
 
 impl Engine {
     /// `draw` gives 128 random bits for each session id; a test gives a counter.
-    pub fn new(config: EngineConfig, now: Instant, mut draw: Box<dyn FnMut() -> [u8; 16]>) -> Engine {
-        let audit_prefix = draw().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    pub fn new(config: EngineConfig, now: Instant, draw: Box<dyn FnMut() -> [u8; 16]>) -> Engine {
         let grants = Grants {
             read_dirs: config.read_dirs.clone(),
             write_dirs: config.write_dirs.clone(),
@@ -139,7 +136,6 @@ impl Engine {
             root_fetch_is_wide: false,
             said_once: FxHashSet::default(),
             audits: 0,
-            audit_prefix,
             born: now,
             deadline: Cell::new(None),
             deadline_is_stale: Cell::new(true),

@@ -245,8 +245,9 @@ pub struct Target {
     pub mirrored: Vec<Mirrored>,
     /// Client sessions on it.
     pub sessions: Vec<SessionId>,
-    /// What a client or the page itself has asked for and what has not started yet.
-    pub cause: Option<Cause>,
+    /// Navigations that a client or the page itself has asked for and that have not started yet. One that never starts stays
+    /// here, so that a later one of the person's is taken for the task's: it is failed then, and not let through.
+    pub asked: VecDeque<Cause>,
     pub navigation: Option<Navigation>,
     /// The first document that was asked for has committed.
     pub committed: bool,
@@ -260,7 +261,17 @@ pub struct Target {
     pub generation: u64,
 }
 
+/// Navigations of one page that are remembered to have been asked for.
+const ASKED: usize = 64;
+
 impl Target {
+    pub fn asks(&mut self, cause: Cause) {
+        // What a page asks for without end is still asked for.
+        if self.asked.len() < ASKED {
+            self.asked.push_back(cause);
+        }
+    }
+
     pub fn new(info: TargetInfo) -> Target {
         Target {
             info,
@@ -274,7 +285,7 @@ impl Target {
             delayed_documents: Vec::new(),
             mirrored: Vec::new(),
             sessions: Vec::new(),
-            cause: None,
+            asked: VecDeque::new(),
             navigation: None,
             committed: false,
             crashed: false,

@@ -186,6 +186,7 @@ fn settings() -> Settings {
             write_dirs: vec![],
             temp_dir: std::env::temp_dir(),
             return_focus: false,
+            audit_prefix: "t".into(),
             born_unix_ms: 0,
         },
     }
