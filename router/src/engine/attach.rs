@@ -247,6 +247,7 @@ impl Engine {
         let Some(info) = TargetInfo::read(&params["targetInfo"]) else { return };
         self.sessions.insert(session, Session::Guard { page, target: info.id });
         if info.kind != "iframe" {
+            self.watch_sockets(page, session);
             return self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
         }
         self.learn_child(page, &info);

@@ -73,7 +73,11 @@ pub(super) fn is_guard_event(method: &str) -> bool {
         || method.starts_with("Target.")
         || matches!(
             method,
-            "Page.javascriptDialogOpening" | "Page.navigatedWithinDocument" | "ServiceWorker.workerRegistrationUpdated"
+            "Page.javascriptDialogOpening"
+                | "Page.navigatedWithinDocument"
+                | "ServiceWorker.workerRegistrationUpdated"
+                | "Network.webSocketCreated"
+                | "Network.webTransportCreated"
         )
 }
 
@@ -119,6 +123,7 @@ impl Engine {
             // A beforeunload dialog brings its page's window to the front.
             "Page.javascriptDialogOpening" if params["type"] == "beforeunload" => self.give_focus_back(),
             "ServiceWorker.workerRegistrationUpdated" => self.worker_registrations_updated(page, params),
+            "Network.webSocketCreated" | "Network.webTransportCreated" => self.socket_opened(page, params),
             "Target.attachedToTarget" => self.guard_child_attached(page, params),
             "Target.detachedFromTarget" => {
                 if let Some(child) = params["sessionId"].as_str().and_then(SessionId::new) {

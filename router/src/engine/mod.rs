@@ -23,6 +23,7 @@ mod mirror;
 mod pages;
 mod refusal;
 mod requests;
+mod sockets;
 mod startup;
 mod state;
 mod tasks;

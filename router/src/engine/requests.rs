@@ -20,6 +20,7 @@ use super::state::{Session, Task};
 impl Engine {
     /// Puts up the gate on a guard's session, where the policy of the page's task needs one.
     pub(super) fn gate_requests(&mut self, page: TargetId, guard: SessionId) {
+        self.watch_sockets(page, guard);
         if !self.has_gated_requests(page) {
             return;
         }

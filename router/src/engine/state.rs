@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ownership::Lineage;
 use ownership::id::{ClientId, ClientSessionId, ContextId, FrameId, SessionId, TargetId, TaskId};
-use policy::{Policies, Verb};
+use policy::{Mode, Policies, Verb};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::calls::ReplyTo;
@@ -14,6 +14,7 @@ use super::clicks::Click;
 use super::info::{Filter, TargetInfo};
 use super::io::{AdminRequest, TaskContext};
 use super::mirror::Mirrored;
+use super::sockets::trips_sockets;
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum TaskState {
@@ -34,6 +35,8 @@ pub struct Task {
     pub free: Vec<bool>,
     /// Whether the policy may stop something that a page loads beside its documents.
     pub gates_requests: bool,
+    /// Whether sockets that the policy denies stop the page that opens them.
+    pub trips_sockets: bool,
     pub idle_ttl: Option<Duration>,
     pub idle_since: Instant,
     pub labels: BTreeMap<String, String>,
@@ -48,7 +51,8 @@ pub struct Task {
 }
 
 impl Task {
-    pub fn set_policy(&mut self, policy: Arc<Policies>) {
+    pub fn set_policy(&mut self, policy: Arc<Policies>, mode: Mode) {
+        self.trips_sockets = trips_sockets(&policy, mode);
         self.free = free_verbs(&policy);
         self.gates_requests = gates_requests(&policy);
         self.policy = policy;

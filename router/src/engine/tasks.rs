@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use ownership::id::{ContextId, TargetId, TaskId};
 use ownership::{Change, TargetKind};
-use policy::{Question, Verb};
+use policy::{Mode, Question, Verb};
 use serde_json::{Map, Value, json};
 
 use super::Engine;
 use super::calls::{Purpose, ReplyTo};
 use super::io::{AdminError, AdminErrorKind, AdminReply, AdminRequest, CloseCode, Output, TaskContext, TaskSpec};
+use super::sockets::trips_sockets;
 use super::state::{Task, TaskState, free_verbs, gates_requests};
 use crate::wire::Outcome;
 
@@ -63,7 +64,7 @@ impl Engine {
             );
         }
         self.next_task += 1;
-        let shared = spec.context == TaskContext::Shared;
+        let (launched, shared) = (self.launched(), spec.context == TaskContext::Shared);
         self.tasks.insert(
             id,
             Task {
@@ -73,6 +74,7 @@ impl Engine {
                 context: if shared { self.browser.default_context } else { None },
                 free: free_verbs(&spec.policy),
                 gates_requests: gates_requests(&spec.policy),
+                trips_sockets: trips_sockets(&spec.policy, Mode { launched, isolated: !shared }),
                 policy: spec.policy,
                 idle_ttl: spec.idle_ttl,
                 idle_since: self.now,
