@@ -131,7 +131,15 @@ fn verdict(source: Source<'_>, text: &str, span: Range<usize>, key: &str) -> Res
 }
 
 /// A rule that denies what nothing enforces yet would promise what does not hold, so it is an error.
-const ENFORCED: [Verb; 2] = [Verb::Navigate, Verb::Frame];
+const ENFORCED: [Verb; 7] = [
+    Verb::Navigate,
+    Verb::Frame,
+    Verb::CookiesRead,
+    Verb::CookiesWrite,
+    Verb::StorageRead,
+    Verb::StorageWrite,
+    Verb::Permissions,
+];
 
 fn verbs(source: Source<'_>, value: &Value<'_>, effect: Verdict) -> Result<Verbs> {
     let mut verbs = Verbs::default();
@@ -143,7 +151,7 @@ fn verbs(source: Source<'_>, value: &Value<'_>, effect: Verdict) -> Result<Verbs
             named.iter().find(|verb| !ENFORCED.contains(verb)).filter(|_| name != "*" && effect != Verdict::Allow);
         if let Some(verb) = idle {
             let message = format!(
-                "`{}` cannot be denied yet: this version enforces `navigate` and `frame`; name these, or \"*\" to keep a host's documents away altogether",
+                "`{}` cannot be denied yet: this version enforces `navigate`, `frame`, `cookies.*`, `storage.*` and `permissions`; name these, or \"*\" to keep a host's documents away altogether",
                 verb.as_str()
             );
             return Err(source.error(span, message));

@@ -143,7 +143,12 @@ fn what_nothing_enforces_cannot_be_denied() {
             Policy::parse(&text("deny", verbs), "p.toml").err().map(|error| error.to_string()).unwrap_or_default();
         assert!(error.starts_with("p.toml:7:") && error.contains("cannot be denied yet"), "{verbs}: {error}");
     }
-    for (effect, verbs) in [("deny", "\"*\""), ("deny", "\"navigate\", \"frame\""), ("allow", "\"script\"")] {
+    for (effect, verbs) in [
+        ("deny", "\"*\""),
+        ("deny", "\"navigate\", \"frame\""),
+        ("deny", "\"cookies.read\", \"storage.write\""),
+        ("allow", "\"script\""),
+    ] {
         assert!(Policy::parse(&text(effect, verbs), "p.toml").is_ok(), "{effect} {verbs}");
     }
 }

@@ -90,13 +90,13 @@ fn every_refusal_is_a_sentence_with_advice() {
 
 #[test]
 fn profile_wide_methods_need_a_context_of_their_own() {
-    let mut cookies = request("Network.getAllCookies", Surface::Page);
-    assert!(judge(&cookies).allowed());
-    cookies.shared_profile = true;
+    let mut cache = request("Network.clearBrowserCache", Surface::Page);
+    assert!(judge(&cache).allowed());
+    cache.shared_profile = true;
     assert_eq!(
-        without_line(&sentence(&cookies)),
-        "tabwarden: Network.getAllCookies denied by rule Network.getAllCookies (methods.tsv:N): it reads cookies, HttpOnly ones \
-         included, of any site in the browser context. This task works in the person's profile. Use a task with a browser \
+        without_line(&sentence(&cache)),
+        "tabwarden: Network.clearBrowserCache denied by rule Network.clearBrowserCache (methods.tsv:N): it empties the HTTP \
+         cache of the whole browser context. This task works in the person's profile. Use a task with a browser \
          context of its own (`tabwarden task new NAME --context isolated`)."
     );
 }

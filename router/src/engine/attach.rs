@@ -227,6 +227,7 @@ impl Engine {
                 hidden_scripts: FxHashSet::default(),
                 setup_in_flight: 0,
                 told_requests: FxHashSet::default(),
+                request_hosts: Default::default(),
             })),
         );
         if let Some(state) = self.clients.get_mut(&client) {
@@ -402,6 +403,7 @@ impl Engine {
             Purpose::Refresh(Listing::Targets { to, .. } | Listing::Info { to, .. }) => {
                 self.refuse(to, &Refusal::browser_lost());
             }
+            Purpose::ClearCookies(clearing) => self.refuse(clearing.to, &Refusal::browser_lost()),
             // Nothing more can be taken away from a browser that is gone.
             Purpose::EndTask(task) => self.end_step_done(task),
             // What we know is the best answer that there is.

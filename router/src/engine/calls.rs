@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 
 use ownership::id::{ClientId, ClientSessionId, ContextId, SessionId, TargetId, TaskId};
 
+use super::cookies::Clearing;
 use super::focus::FocusStep;
 use super::info::Filter;
 use super::io::AdminRequest;
@@ -35,6 +36,10 @@ pub enum Learn {
         dispose_on_detach: bool,
     },
     ContextDisposed(ContextId),
+    /// `cookies`, of which the client gets those that are its task's.
+    Cookies {
+        own_context: bool,
+    },
 }
 
 /// Root commands by which the gates are put up, in this order.
@@ -113,6 +118,8 @@ pub enum Purpose {
     Focus(FocusStep),
     /// Titles and URLs as they are now, for an answer that tells them.
     Refresh(Listing),
+    /// Cookies are being looked for, or deleted one after the other.
+    ClearCookies(Box<Clearing>),
     /// One step of ending a task.
     EndTask(TaskId),
     /// Nobody waits for it; an error is normal (the thing was gone already).

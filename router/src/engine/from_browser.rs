@@ -50,6 +50,7 @@ impl Engine {
             Purpose::Focus(step) => self.focus_answered(step, outcome),
             Purpose::Refresh(listing) => self.refreshed(listing, outcome),
             Purpose::Mirror(target) => self.mirror_answered(target, outcome),
+            Purpose::ClearCookies(clearing) => self.go_on_clearing(*clearing, outcome),
             Purpose::EndTask(task) => self.end_step_done(task),
             Purpose::Nothing => {}
         }
@@ -60,7 +61,10 @@ impl Engine {
             self.learn(session, to, learn, result);
         }
         match outcome {
-            Outcome::Result(result) => self.result(to, result.get()),
+            Outcome::Result(result) => match learn {
+                Learn::Cookies { own_context } => self.answer_cookies(to, own_context, result),
+                _ => self.result(to, result.get()),
+            },
             Outcome::Error(error) => {
                 if let Learn::Context { .. } | Learn::ContextDisposed(_) = learn {
                     self.odd("context", format!("the browser would not make or dispose a context: {}", error.get()));
@@ -78,7 +82,7 @@ impl Engine {
 
     fn learn(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, result: &RawValue) {
         match learn {
-            Learn::Nothing | Learn::Setup | Learn::Press => {}
+            Learn::Nothing | Learn::Setup | Learn::Press | Learn::Cookies { .. } => {}
             Learn::World => {
                 let world = value_of(Some(result))["executionContextId"].as_i64();
                 if let (Some(world), Some(session)) = (world, session.and_then(|id| self.client_session_mut(id))) {

@@ -81,6 +81,7 @@ impl Engine {
                 ending_steps: 0,
                 ending_requests: Vec::new(),
                 refusals: Default::default(),
+                sites: Default::default(),
             },
         );
         match shared {

@@ -3,6 +3,7 @@
 
 mod browser;
 mod contexts;
+mod cookies;
 mod target;
 
 use policy::Surface;
@@ -89,7 +90,10 @@ impl Engine {
             "Browser.setDownloadBehavior" | "Page.setDownloadBehavior" => self.set_download_behavior(ask),
             "Browser.cancelDownload" => self.cancel_download(ask),
             "Browser.grantPermissions" | "Browser.resetPermissions" | "Browser.setPermission" => self.in_context(ask),
-            "Storage.getCookies" | "Storage.setCookies" | "Storage.clearCookies" => self.in_context(ask),
+            "Network.getCookies" | "Network.getAllCookies" | "Storage.getCookies" => self.read_cookies(ask),
+            "Network.setCookie" | "Network.setCookies" | "Storage.setCookies" => self.set_cookies(ask),
+            "Network.deleteCookies" => self.delete_cookies(ask),
+            "Network.clearBrowserCookies" | "Storage.clearCookies" => self.clear_cookies(ask),
             "Browser.getWindowForTarget" => self.get_window_for_target(ask),
             "Browser.getWindowBounds" | "Browser.setWindowBounds" | "Browser.setContentsSize" => self.in_window(ask),
             // The table promises an answer that nobody wrote (a test walks all such rows): closed, not open.
