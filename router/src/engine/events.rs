@@ -92,6 +92,13 @@ impl Engine {
             method if method.starts_with("Network.") && method.ends_with("ExtraInfo") => {
                 self.deliver_network(session, method, raw);
             }
+            "ServiceWorker.workerRegistrationUpdated"
+            | "ServiceWorker.workerVersionUpdated"
+            | "ServiceWorker.workerErrorReported" => self.deliver_workers(session, method, params),
+            method if method.starts_with("DOMStorage.") => self.deliver_storage(session, method, params),
+            method if method.starts_with("Storage.") && !row.own_context => {
+                self.deliver_storage(session, method, params);
+            }
             "Audits.issueAdded" => self.deliver_issue(session, method, raw),
             // They list what the whole profile has; in a context of the task's own that is the task's.
             _ if row.own_context => {

@@ -23,6 +23,7 @@ mod refusal;
 mod sites;
 mod startup;
 mod state;
+mod storage;
 mod tasks;
 mod told_cookies;
 mod workers;
@@ -90,6 +91,8 @@ pub struct Engine {
     seen_contexts: FxHashSet<ContextId>,
     /// Scopes of service workers, by browser context and registration.
     worker_scopes: FxHashMap<ContextId, FxHashMap<String, String>>,
+    /// What clients have set in the person's profile, in the order in which they did.
+    permission_overrides: Vec<answers::PermissionOverride>,
     said_once: FxHashSet<String>,
     deadline: Cell<Option<Instant>>,
     deadline_is_stale: Cell<bool>,
@@ -124,6 +127,7 @@ impl Engine {
             focus: focus::Focus::default(),
             seen_contexts: FxHashSet::default(),
             worker_scopes: FxHashMap::default(),
+            permission_overrides: Vec::new(),
             said_once: FxHashSet::default(),
             deadline: Cell::new(None),
             deadline_is_stale: Cell::new(true),
@@ -169,7 +173,7 @@ impl Engine {
 
     /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
     #[doc(hidden)]
-    pub fn footprint(&self) -> [(&'static str, usize); 8] {
+    pub fn footprint(&self) -> [(&'static str, usize); 9] {
         [
             ("tasks", self.tasks.len()),
             ("clients", self.clients.len()),
@@ -179,6 +183,7 @@ impl Engine {
             ("undecided", self.undecided.len()),
             ("hidden frames", self.hidden_frames.len()),
             ("contexts with workers", self.worker_scopes.len()),
+            ("permissions", self.permission_overrides.len()),
         ]
     }
 

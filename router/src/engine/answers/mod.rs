@@ -4,7 +4,10 @@
 mod browser;
 mod contexts;
 mod cookies;
+mod permissions;
 mod target;
+
+pub use permissions::PermissionOverride;
 
 use policy::Surface;
 use policy::methods::Row;
@@ -89,7 +92,7 @@ impl Engine {
             "Browser.close" => self.close_browser(ask),
             "Browser.setDownloadBehavior" | "Page.setDownloadBehavior" => self.set_download_behavior(ask),
             "Browser.cancelDownload" => self.cancel_download(ask),
-            "Browser.grantPermissions" | "Browser.resetPermissions" | "Browser.setPermission" => self.in_context(ask),
+            "Browser.grantPermissions" | "Browser.resetPermissions" | "Browser.setPermission" => self.permissions(ask),
             "Network.getCookies" | "Network.getAllCookies" | "Storage.getCookies" => self.read_cookies(ask),
             "Network.setCookie" | "Network.setCookies" | "Storage.setCookies" => self.set_cookies(ask),
             "Network.deleteCookies" => self.delete_cookies(ask),
