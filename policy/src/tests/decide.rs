@@ -44,17 +44,16 @@ fn what_touches_only_the_page_is_allowed() {
 
 #[test]
 fn a_refusal_gives_no_permit() {
-    let decision = judge(&request("Tracing.start", Surface::Page));
+    let decision = judge(&request("Tracing.getCategories", Surface::Page));
     assert!(admit(&decision, 7).is_none());
 }
 
 #[test]
 fn refusals_stand_alone() {
     assert_eq!(
-        without_line(&sentence(&request("Tracing.start", Surface::Root))),
-        "tabwarden: Tracing.start denied by rule Tracing.start (methods.tsv:N): a trace records every tab of the browser, the \
-         person's included, and is not cut to a task in this version. Use the Profiler, Performance and Network domains of \
-         the page."
+        without_line(&sentence(&request("Tracing.getCategories", Surface::Root))),
+        "tabwarden: Tracing.getCategories denied by rule Tracing.getCategories (methods.tsv:N): it is about every tab of the \
+         browser, the person's included, and is not cut to a task. Use Tracing.start and Tracing.end, which are."
     );
     assert_eq!(
         without_line(&sentence(&request("Browser.close", Surface::Page))),

@@ -10,6 +10,7 @@ use super::cookies::Clearing;
 use super::focus::FocusStep;
 use super::info::Filter;
 use super::io::AdminRequest;
+use super::traces::TraceStep;
 
 /// Where the response to a client's command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +121,7 @@ pub enum Purpose {
     Refresh(Listing),
     /// Cookies are being looked for, or deleted one after the other.
     ClearCookies(Box<Clearing>),
+    Trace(TraceStep),
     /// One step of ending a task.
     EndTask(TaskId),
     /// Nobody waits for it; an error is normal (the thing was gone already).

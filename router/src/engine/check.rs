@@ -216,13 +216,7 @@ impl Engine {
     /// a string it stands. Behind the table, so that a parameter which a newer Chromium adds is no way around it.
     pub(super) fn refuse_foreign_ids(&self, client: ClientId, raw: &str) -> Result<(), Refusal> {
         let Some(task) = self.task_of(client).filter(|_| !UNCHECKED) else { return Ok(()) };
-        let foreign = |text: &str| {
-            names_any(text, |id| {
-                self.ledger.names_foreign(task, id)
-                    || self.is_strangers_context(task, id)
-                    || self.is_strangers_session(task, id)
-            })
-        };
+        let foreign = |text: &str| self.names_foreign(task, text);
         if foreign(raw) {
             return Err(Refusal::unknown_target());
         }
@@ -231,6 +225,14 @@ impl Engine {
             return Err(Refusal::unknown_target());
         }
         Ok(())
+    }
+
+    pub(super) fn names_foreign(&self, task: TaskId, text: &str) -> bool {
+        names_any(text, |id| {
+            self.ledger.names_foreign(task, id)
+                || self.is_strangers_context(task, id)
+                || self.is_strangers_session(task, id)
+        })
     }
 }
 

@@ -51,6 +51,7 @@ impl Engine {
             Purpose::Refresh(listing) => self.refreshed(listing, outcome),
             Purpose::Mirror(target) => self.mirror_answered(target, outcome),
             Purpose::ClearCookies(clearing) => self.go_on_clearing(*clearing, outcome),
+            Purpose::Trace(step) => self.trace_answered(step, outcome),
             Purpose::EndTask(task) => self.end_step_done(task),
             Purpose::Nothing => {}
         }
@@ -139,6 +140,7 @@ impl Engine {
             }
             "Target.targetCrashed" => self.target_crashed(params),
             "Fetch.requestPaused" => self.document_paused(&value_of(params)),
+            method if method.starts_with("Tracing.") => self.trace_event(None, method, params),
             "Browser.downloadWillBegin" => self.download_began(params),
             "Browser.downloadProgress" => self.download_progressed(params),
             _ => {}
@@ -149,6 +151,9 @@ impl Engine {
         match self.sessions.get(&session) {
             Some(Session::Guard { page }) => {
                 let page = *page;
+                if method.starts_with("Tracing.") {
+                    return self.trace_event(Some(session), method, params);
+                }
                 if super::gate::is_guard_event(method) {
                     self.touch_deadline();
                     self.guard_event(page, method, &value_of(params));

@@ -117,6 +117,7 @@ impl Engine {
         }
         self.undo_settings(&state);
         self.undo_overrides(client);
+        self.client_left_trace(client);
         for own in state.contexts.iter().filter(|own| own.dispose_on_detach) {
             self.change(Change::ContextGone { context: own.id });
             self.dispose_context(own.id);

@@ -26,6 +26,8 @@ mod state;
 mod storage;
 mod tasks;
 mod told_cookies;
+mod trace_filter;
+mod traces;
 mod workers;
 
 pub use check::UNCHECKED;
@@ -93,6 +95,9 @@ pub struct Engine {
     worker_scopes: FxHashMap<ContextId, FxHashMap<String, String>>,
     /// What clients have set in the person's profile, in the order in which they did.
     permission_overrides: Vec<answers::PermissionOverride>,
+    /// The one trace that is being recorded.
+    trace: Option<traces::Trace>,
+    trace_streams: FxHashMap<String, traces::TraceStream>,
     said_once: FxHashSet<String>,
     deadline: Cell<Option<Instant>>,
     deadline_is_stale: Cell<bool>,
@@ -128,6 +133,8 @@ impl Engine {
             seen_contexts: FxHashSet::default(),
             worker_scopes: FxHashMap::default(),
             permission_overrides: Vec::new(),
+            trace: None,
+            trace_streams: FxHashMap::default(),
             said_once: FxHashSet::default(),
             deadline: Cell::new(None),
             deadline_is_stale: Cell::new(true),
@@ -173,7 +180,7 @@ impl Engine {
 
     /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
     #[doc(hidden)]
-    pub fn footprint(&self) -> [(&'static str, usize); 9] {
+    pub fn footprint(&self) -> [(&'static str, usize); 11] {
         [
             ("tasks", self.tasks.len()),
             ("clients", self.clients.len()),
@@ -184,6 +191,8 @@ impl Engine {
             ("hidden frames", self.hidden_frames.len()),
             ("contexts with workers", self.worker_scopes.len()),
             ("permissions", self.permission_overrides.len()),
+            ("traces", usize::from(self.trace.is_some())),
+            ("trace streams", self.trace_streams.len()),
         ]
     }
 
@@ -294,6 +303,7 @@ impl Engine {
             self.worker_scopes.remove(context);
             self.seen_contexts.remove(context);
         }
+        self.note_change_for_trace(&change);
         self.ledger.apply(&change);
     }
 

@@ -6,6 +6,7 @@ mod contexts;
 mod cookies;
 mod permissions;
 mod target;
+mod traces;
 
 pub use permissions::PermissionOverride;
 
@@ -93,6 +94,10 @@ impl Engine {
             "Browser.setDownloadBehavior" | "Page.setDownloadBehavior" => self.set_download_behavior(ask),
             "Browser.cancelDownload" => self.cancel_download(ask),
             "Browser.grantPermissions" | "Browser.resetPermissions" | "Browser.setPermission" => self.permissions(ask),
+            "Tracing.start" => self.start_tracing(ask),
+            "Tracing.end" => self.end_tracing(ask),
+            "IO.read" => self.read_stream(ask),
+            "IO.close" => self.close_stream(ask),
             "Network.getCookies" | "Network.getAllCookies" | "Storage.getCookies" => self.read_cookies(ask),
             "Network.setCookie" | "Network.setCookies" | "Storage.setCookies" => self.set_cookies(ask),
             "Network.deleteCookies" => self.delete_cookies(ask),
