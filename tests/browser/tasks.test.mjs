@@ -164,12 +164,13 @@ describe('several tasks and a person in one browser', router, () => {
     assert.ok((await carol.raw.send('Network.getAllCookies', {}, carol.page.sessionId)).cookies.every(c => c.name !== 'login'));
     await carol.raw.send('Storage.clearCookies');
     await carol.raw.send('Network.clearBrowserCookies', {}, carol.page.sessionId);
+    await carol.raw.send('Browser.resetPermissions');
     for (const [method, params, sessionId] of [
       ['Storage.setCookies', { cookies: [{ name: 'x', value: 'y', url: site.url('person') }] }], ['Network.clearBrowserCache', {}, carol.page.sessionId],
       ['Network.getCookies', { urls: [site.url('person')] }, carol.page.sessionId], ['Network.setCookie', { name: 'x', value: 'y', url: site.url('person') }, carol.page.sessionId],
       ['Network.deleteCookies', { name: 'login', url: site.url('person') }, carol.page.sessionId],
       ['Storage.clearDataForOrigin', { origin: site.url('person', ''), storageTypes: 'all' }, carol.page.sessionId],
-      ['Browser.grantPermissions', { permissions: ['geolocation'], origin: site.url('person', '') }], ['Browser.resetPermissions', {}],
+      ['Browser.grantPermissions', { permissions: ['geolocation'], origin: site.url('person', '') }],
     ]) {
       const error = await carol.raw.refused(method, params, sessionId);
       assert.equal(error.code, -32000, method);
