@@ -41,6 +41,7 @@ pub fn config(origin: BrowserOrigin) -> EngineConfig {
         write_dirs: Vec::new(),
         temp_dir: PathBuf::from("/tmp"),
         return_focus: true,
+        born_unix_ms: 1_700_000_000_000,
     }
 }
 

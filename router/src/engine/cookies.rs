@@ -2,12 +2,13 @@
 //! hosts where its pages have been; and of these the ones that its policy allows.
 
 use ownership::id::{ContextId, TaskId};
-use policy::Verb;
+use policy::{Decision, Verb};
 use rustc_hash::FxHashMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Engine;
+use super::audit::Judgement;
 use super::calls::{Purpose, ReplyTo};
 use super::io::{Record, RecordKind};
 use super::refusal::Refusal;
@@ -71,12 +72,12 @@ impl Engine {
                 Some(allowed) => *allowed,
                 None => {
                     let decision = self.judge_host(jar.task, verb, &host);
-                    if let Err(decision) = &decision {
-                        let message = decision.sentence(&format!("{verb} at {host}"));
-                        self.record(Record { task: Some(jar.task), client: None, kind: RecordKind::Blocked, message });
+                    let allowed = decision.is_ok();
+                    if let Err(decision) = decision {
+                        self.note_kept_back(jar.task, verb, &host, decision);
                     }
-                    hosts.insert(host, decision.is_ok());
-                    decision.is_ok()
+                    hosts.insert(host, allowed);
+                    allowed
                 }
             };
             if allowed {
@@ -84,6 +85,13 @@ impl Engine {
             }
         }
         permitted
+    }
+
+    fn note_kept_back(&mut self, task: TaskId, verb: Verb, host: &str, decision: Decision) {
+        let judged = Judgement { decision, verb: Some(verb), object: format!("https://{host}/") };
+        let id = self.audit(task, None, "", &judged);
+        let message = format!("{} [{id}]", judged.sentence());
+        self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message });
     }
 
     pub(super) fn answer_cookies(&mut self, to: ReplyTo, own_context: bool, result: &RawValue) {

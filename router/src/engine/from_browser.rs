@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 
 use super::Engine;
 use super::calls::{Call, Learn, Purpose, ReplyTo};
-use super::state::{OwnContext, Session};
+use super::documents::Met;
+use super::state::{OwnContext, Session, World};
 use crate::wire::{BrowserMessage, Outcome, parse_browser_message, value_of};
 use ownership::Change;
 use ownership::id::{ContextId, WindowId};
@@ -36,13 +37,14 @@ impl Engine {
             self.touch_deadline();
         }
         match call.purpose {
-            Purpose::Client { to, learn } => self.client_answered(call.session, to, learn, outcome),
+            Purpose::Client { to, learn, met } => self.client_answered(call.session, to, learn, met, outcome),
             Purpose::Root(step) => self.root_answered(step, outcome),
             Purpose::TaskContext(task) => self.task_context_answered(task, outcome),
             Purpose::OpenPage { task, .. } => self.open_page_answered(task, outcome),
             Purpose::CreatePage { to, task, .. } => self.create_page_answered(to, task, outcome),
             Purpose::Gate(target) => self.gate_answered(target, outcome),
-            Purpose::FrameTree(target) => self.frame_tree_answered(target, outcome),
+            Purpose::FrameTree { page, told_by } => self.frame_tree_answered(page, told_by, outcome),
+            Purpose::WorkerGuard(worker) => self.worker_guard_answered(worker, outcome),
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
             Purpose::RunThenDetach { session, to } => self.ran_and_detaches(session, to),
             Purpose::LetGo { session, parent } => self.child_let_go(session, parent),
@@ -57,12 +59,37 @@ impl Engine {
         }
     }
 
-    fn client_answered(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, outcome: Outcome<'_>) {
+    fn client_answered(
+        &mut self,
+        session: Option<SessionId>,
+        to: ReplyTo,
+        learn: Learn,
+        met: Option<Met>,
+        outcome: Outcome<'_>,
+    ) {
         if let Outcome::Result(result) = outcome {
             self.learn(session, to, learn, result);
         }
+        if let Learn::Navigate { frame: Some(frame) } = learn {
+            self.navigate_answered(frame, outcome);
+        }
+        if let Some(refusal) = met.and_then(|met| self.refuse_by_now(to.client, &met)) {
+            self.refuse(to, &refusal);
+        } else {
+            self.tell_outcome(to, learn, outcome);
+        }
+        if learn == Learn::Press {
+            self.give_focus_back();
+        }
+        if let (Learn::Setup, Some(session)) = (learn, session) {
+            self.setup_answered(session);
+        }
+    }
+
+    fn tell_outcome(&mut self, to: ReplyTo, learn: Learn, outcome: Outcome<'_>) {
         match outcome {
             Outcome::Result(result) => match learn {
+                Learn::Navigate { .. } => self.tell_navigated(to, result),
                 Learn::Cookies { own_context } => self.answer_cookies(to, own_context, result),
                 _ => self.result(to, result.get()),
             },
@@ -73,21 +100,15 @@ impl Engine {
                 self.error(to, error.get());
             }
         }
-        if learn == Learn::Press {
-            self.give_focus_back();
-        }
-        if let (Learn::Setup, Some(session)) = (learn, session) {
-            self.setup_answered(session);
-        }
     }
 
     fn learn(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, result: &RawValue) {
         match learn {
-            Learn::Nothing | Learn::Setup | Learn::Press | Learn::Cookies { .. } => {}
-            Learn::World => {
+            Learn::Nothing | Learn::Setup | Learn::Press | Learn::Cookies { .. } | Learn::Navigate { .. } => {}
+            Learn::World { frame } => {
                 let world = value_of(Some(result))["executionContextId"].as_i64();
                 if let (Some(world), Some(session)) = (world, session.and_then(|id| self.client_session_mut(id))) {
-                    session.worlds.insert(world);
+                    session.worlds.entry(world).or_insert(World { frame, ..World::default() });
                 }
             }
             Learn::Window(page) => {
@@ -139,7 +160,13 @@ impl Engine {
                 }
             }
             "Target.targetCrashed" => self.target_crashed(params),
-            "Fetch.requestPaused" => self.document_paused(&value_of(params)),
+            "Fetch.requestPaused" => {
+                let params = value_of(params);
+                match params["resourceType"] == "Document" || !self.root_fetch_is_wide {
+                    true => self.document_paused(&params),
+                    false => self.root_request_paused(&params),
+                }
+            }
             method if method.starts_with("Tracing.") => self.trace_event(None, method, params),
             "Browser.downloadWillBegin" => self.download_began(params),
             "Browser.downloadProgress" => self.download_progressed(params),
@@ -149,14 +176,17 @@ impl Engine {
 
     fn session_event(&mut self, session: SessionId, method: &str, params: Option<&RawValue>) {
         match self.sessions.get(&session) {
-            Some(Session::Guard { page }) => {
-                let page = *page;
+            Some(Session::Guard { page, target }) => {
+                let (page, target) = (*page, *target);
                 if method.starts_with("Tracing.") {
                     return self.trace_event(Some(session), method, params);
                 }
+                if method == "Fetch.requestPaused" {
+                    return self.request_paused(session, page, &value_of(params));
+                }
                 if super::gate::is_guard_event(method) {
                     self.touch_deadline();
-                    self.guard_event(page, method, &value_of(params));
+                    self.guard_event(page, target, method, &value_of(params));
                 }
             }
             Some(Session::Client(_)) => self.client_session_event(session, method, params),

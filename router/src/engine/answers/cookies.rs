@@ -4,6 +4,7 @@ use policy::Verb;
 use serde_json::{Value, json};
 
 use super::{Ask, Engine};
+use crate::engine::audit::Judgement;
 use crate::engine::calls::Learn;
 use crate::engine::cookies::Jar;
 use crate::engine::from_client::{Addressee, Forward, Judged};
@@ -81,7 +82,7 @@ impl Engine {
 
     /// Chromium goes by `domain`, as if it were a URL's host, and by the host of `url` only where there is none. Both are
     /// brought to one spelling.
-    fn check_new_cookie(&self, ask: &Ask<'_>, jar: Jar, cookie: &mut Value) -> Result<(), Refusal> {
+    fn check_new_cookie(&mut self, ask: &Ask<'_>, jar: Jar, cookie: &mut Value) -> Result<(), Refusal> {
         if !cookie.is_object() {
             return Err(Refusal::invalid_params("a cookie must be an object"));
         }
@@ -171,9 +172,11 @@ impl Engine {
         jar.own_context || self.sites_of(jar.task).is_some_and(|sites| sites.has_host(host))
     }
 
-    fn judge_write(&self, ask: &Ask<'_>, jar: Jar, host: &str) -> Result<(), Refusal> {
-        self.judge_host(jar.task, Verb::CookiesWrite, host)
-            .map_err(|decision| Refusal::denied(&decision, &format!("{} at {host}", ask.row.method)))
+    fn judge_write(&mut self, ask: &Ask<'_>, jar: Jar, host: &str) -> Result<(), Refusal> {
+        self.judge_host(jar.task, Verb::CookiesWrite, host).map_err(|decision| {
+            let judged = Judgement { decision, verb: Some(Verb::CookiesWrite), object: format!("https://{host}/") };
+            self.denied(ask.to.client, ask.row.method, &judged)
+        })
     }
 }
 

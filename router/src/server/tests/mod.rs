@@ -165,6 +165,7 @@ fn settings() -> Settings {
             write_dirs: vec![],
             temp_dir: std::env::temp_dir(),
             return_focus: false,
+            born_unix_ms: 0,
         },
     }
 }
