@@ -25,7 +25,7 @@ describe('cookies in the person\'s profile', router, () => {
     browser = await startChromium({ site });
     person = await Person.of(browser);
     const policy = join(temporaryFolder('tabwarden-cookies-'), 'no-b.toml');
-    writeFileSync(policy, policyDenying('b.test').replaceAll('verbs   = ["*"]\nto      = { host', 'verbs   = ["cookies.read", "cookies.write"]\nto      = { host').replace('verb   = "navigate"', 'verb   = "cookies.read"'));
+    writeFileSync(policy, policyDenying('b.test').replaceAll('verbs   = ["*"]\nto      = { host', 'verbs   = ["script", "cookies.read", "cookies.write"]\nto      = { host').replace('verb   = "navigate"', 'verb   = "cookies.read"'));
     server = await serve({ attach: browser, site, tasks: ['one,context=shared', 'two,context=shared', `denied,context=shared,policy=${policy}`, `denied-alone,policy=${policy}`] });
   });
   after(async () => {
@@ -194,12 +194,15 @@ describe('cookies in the person\'s profile', router, () => {
       await plant();
       const raw = await server.connect(task);
       t.after(() => raw.close());
-      const { sessionId } = await raw.newPage(site.url('a'));
+      const { targetId, sessionId } = await raw.newPage(site.url('a'));
+      // Scripts are denied there as well, or they would read the cookies: the person looks.
+      const seen = await person.attach(targetId);
+      const who = async () => person.evaluate(seen, `document.querySelector('#who').textContent`);
       await raw.send('Network.enable', {}, sessionId);
       for (const name of ['a', 'b']) {
         await raw.goto(site.url(name, '/login', { who: `${name}-secret` }), sessionId);
         await raw.goto(site.url(name, '/whoami'), sessionId);
-        assert.equal(await raw.evaluate(`document.querySelector('#who').textContent`, sessionId), `${name}-secret`, 'the browser itself uses them');
+        assert.equal(await who(), `${name}-secret`, 'the browser itself uses them');
       }
       const { cookies } = await raw.send('Storage.getCookies');
       assert.ok(cookies.some(c => c.value === 'a-secret') && cookies.every(c => c.domain !== 'b.test'), task);
@@ -210,9 +213,9 @@ describe('cookies in the person\'s profile', router, () => {
       assert.ok(told.every(text => !/login=b-secret|"value":"b-secret"/.test(text)), task);
       await raw.send('Storage.clearCookies');
       await raw.goto(site.url('b', '/whoami'), sessionId);
-      assert.equal(await raw.evaluate(`document.querySelector('#who').textContent`, sessionId), 'b-secret');
+      assert.equal(await who(), 'b-secret');
       await raw.goto(site.url('a', '/whoami'), sessionId);
-      assert.equal(await raw.evaluate(`document.querySelector('#who').textContent`, sessionId), 'nobody');
+      assert.equal(await who(), 'nobody');
     }
   });
 });

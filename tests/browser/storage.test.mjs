@@ -33,7 +33,7 @@ describe('storage and permissions in the person\'s profile', router, () => {
     const worker = await person.openTab(site.url('person', '/sw'));
     await person.evaluate(worker, 'window.swReady');
     const policy = join(temporaryFolder('tabwarden-storage-'), 'no-b.toml');
-    writeFileSync(policy, policyDenying('b.test').replaceAll('verbs   = ["*"]\nto      = { host', 'verbs   = ["storage.read", "storage.write", "permissions"]\nto      = { host').replace('verb   = "navigate"', 'verb   = "storage.read"'));
+    writeFileSync(policy, policyDenying('b.test').replaceAll('verbs   = ["*"]\nto      = { host', 'verbs   = ["script", "storage.read", "storage.write", "permissions"]\nto      = { host').replace('verb   = "navigate"', 'verb   = "storage.read"'));
     server = await serve({ attach: browser, site, tasks: ['one,context=shared', 'two,context=shared', `denied,context=shared,policy=${policy}`, `denied-alone,policy=${policy}`] });
   });
   after(async () => {
@@ -151,10 +151,13 @@ describe('storage and permissions in the person\'s profile', router, () => {
     for (const task of ['denied', 'denied-alone']) {
       const raw = await server.connect(task);
       t.after(() => raw.close());
-      const { sessionId } = await raw.newPage(site.url('b'));
+      const { targetId, sessionId } = await raw.newPage(site.url('a'));
       const origin = site.url('b', '');
+      await raw.send('Runtime.enable', {}, sessionId);
       await raw.send('DOMStorage.enable', {}, sessionId);
-      await raw.evaluate(`localStorage.setItem('seen', '1')`, sessionId);
+      await raw.goto(site.url('b'), sessionId);
+      // Scripts are denied there as well, or they would read the storage: the person's runs.
+      await person.evaluate(await person.attach(targetId), `localStorage.setItem('seen', '1')`);
       for (const [method, params] of [
         ['Storage.getUsageAndQuota', { origin }], ['Storage.clearDataForOrigin', { origin, storageTypes: 'local_storage' }], ['DOMStorage.getDOMStorageItems', { storageId: { securityOrigin: origin, isLocalStorage: true } }],
         ['IndexedDB.requestDatabaseNames', { storageKey: `${origin}/` }], ['Browser.grantPermissions', { permissions: ['geolocation'], origin }],
