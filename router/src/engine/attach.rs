@@ -228,6 +228,7 @@ impl Engine {
                 setup_in_flight: 0,
                 hears_log: false,
                 told_requests: FxHashSet::default(),
+                request_hosts: Default::default(),
             })),
         );
         if let Some(state) = self.clients.get_mut(&client) {
@@ -350,6 +351,7 @@ impl Engine {
         for purpose in self.calls.drain_session(session) {
             self.unanswerable(purpose);
         }
+        self.session_gone_in_trace(client, shown);
         for (_, wish) in unanswered {
             self.refuse(wish.reply_to(), &Refusal::unknown_session());
         }
@@ -403,6 +405,8 @@ impl Engine {
             Purpose::Refresh(Listing::Targets { to, .. } | Listing::Info { to, .. }) => {
                 self.refuse(to, &Refusal::browser_lost());
             }
+            Purpose::Trace(_) => self.trace_lost(&Refusal::browser_lost()),
+            Purpose::ClearCookies(clearing) => self.refuse(clearing.to, &Refusal::browser_lost()),
             // Nothing more can be taken away from a browser that is gone.
             Purpose::EndTask(task) => self.end_step_done(task),
             // What we know is the best answer that there is.

@@ -171,6 +171,7 @@ impl Engine {
             if let Some(frame) = tree["frame"]["id"].as_str().and_then(FrameId::new) {
                 self.change(Change::FrameAttached { frame, page });
             }
+            self.note_document(page, &tree["frame"]);
             let document = tree["frame"]["url"].as_str().and_then(origin).map(str::to_owned);
             if let Some(target) = self.targets.get_mut(&page) {
                 target.origins.extend(document);
@@ -291,6 +292,7 @@ impl Engine {
         let Some(id) = frame["id"].as_str().and_then(FrameId::new) else { return };
         self.learn_document(page, told_by, frame);
         self.change(Change::FrameAttached { frame: id, page });
+        self.note_document(page, frame);
         let is_main = id.as_str() == page.as_str();
         if let Some(target) = self.targets.get_mut(&page) {
             if is_main {

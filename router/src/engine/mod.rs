@@ -9,6 +9,7 @@ mod binding;
 mod calls;
 mod check;
 mod clicks;
+mod cookies;
 mod documents;
 mod events;
 mod focus;
@@ -23,10 +24,15 @@ mod mirror;
 mod pages;
 mod refusal;
 mod requests;
+mod sites;
 mod sockets;
 mod startup;
 mod state;
+mod storage;
 mod tasks;
+mod told_cookies;
+mod trace_filter;
+mod traces;
 mod workers;
 
 pub use check::UNCHECKED;
@@ -93,6 +99,11 @@ pub struct Engine {
     seen_contexts: FxHashSet<ContextId>,
     /// Scopes of service workers, by browser context and registration.
     worker_scopes: FxHashMap<ContextId, FxHashMap<String, String>>,
+    /// What clients have set in the person's profile, in the order in which they did.
+    permission_overrides: Vec<answers::PermissionOverride>,
+    /// The one trace that is being recorded.
+    trace: Option<traces::Trace>,
+    trace_streams: FxHashMap<String, traces::TraceStream>,
     /// The browser's own `Fetch` looks at more than documents.
     root_fetch_is_wide: bool,
     said_once: FxHashSet<String>,
@@ -134,6 +145,9 @@ impl Engine {
             focus: focus::Focus::default(),
             seen_contexts: FxHashSet::default(),
             worker_scopes: FxHashMap::default(),
+            permission_overrides: Vec::new(),
+            trace: None,
+            trace_streams: FxHashMap::default(),
             root_fetch_is_wide: false,
             said_once: FxHashSet::default(),
             audits: 0,
@@ -182,7 +196,7 @@ impl Engine {
 
     /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
     #[doc(hidden)]
-    pub fn footprint(&self) -> [(&'static str, usize); 9] {
+    pub fn footprint(&self) -> [(&'static str, usize); 12] {
         [
             ("tasks", self.tasks.len()),
             ("clients", self.clients.len()),
@@ -193,6 +207,9 @@ impl Engine {
             ("hidden frames", self.hidden_frames.len()),
             ("documents", self.documents.len()),
             ("contexts with workers", self.worker_scopes.len()),
+            ("permissions", self.permission_overrides.len()),
+            ("traces", usize::from(self.trace.is_some())),
+            ("trace streams", self.trace_streams.len()),
         ]
     }
 
@@ -303,6 +320,7 @@ impl Engine {
             self.worker_scopes.remove(context);
             self.seen_contexts.remove(context);
         }
+        self.note_change_for_trace(&change);
         self.ledger.apply(&change);
     }
 

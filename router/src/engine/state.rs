@@ -14,7 +14,9 @@ use super::clicks::Click;
 use super::info::{Filter, TargetInfo};
 use super::io::{AdminRequest, TaskContext};
 use super::mirror::Mirrored;
+use super::sites::Sites;
 use super::sockets::trips_sockets;
+use super::told_cookies::RequestHosts;
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum TaskState {
@@ -48,6 +50,8 @@ pub struct Task {
     pub ending_steps: usize,
     pub ending_requests: Vec<AdminRequest>,
     pub refusals: VecDeque<String>,
+    /// Where its pages have been; kept until it ends.
+    pub sites: Sites,
 }
 
 impl Task {
@@ -163,6 +167,8 @@ pub struct ClientSession {
     pub hears_log: bool,
     /// Requests paused by its own interception, as far as it was told of them.
     pub told_requests: FxHashSet<String>,
+    /// Hosts that requests went to, as far as their cookies are looked at.
+    pub request_hosts: RequestHosts,
 }
 
 /// An execution context that a client was told of.

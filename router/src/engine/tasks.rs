@@ -85,6 +85,7 @@ impl Engine {
                 ending_steps: 0,
                 ending_requests: Vec::new(),
                 refusals: Default::default(),
+                sites: Default::default(),
             },
         );
         self.look_at_workers();
