@@ -93,6 +93,11 @@ pub fn data_dir() -> Result<PathBuf, String> {
     })
 }
 
+/// Below the data directory; a service without a home has its runtime directory.
+pub fn tasks_dir() -> PathBuf {
+    data_dir().unwrap_or_else(|_| runtime_dir()).join("tasks")
+}
+
 pub fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }

@@ -7,7 +7,7 @@ use crate::methods::{Action, Row};
 use crate::{Policies, Question, Verb, Verdict};
 
 /// Directories that a client may name. All absolute and canonical: this crate does no I/O, so links are the caller's.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Grants {
     pub read_dirs: Vec<PathBuf>,
     pub write_dirs: Vec<PathBuf>,
@@ -138,11 +138,11 @@ fn lower_first(text: &str) -> String {
 }
 
 impl Grants {
-    fn may_read(&self, path: &str) -> bool {
+    pub fn may_read(&self, path: &str) -> bool {
         plain_absolute(path).is_some_and(|path| is_below(path, &self.read_dirs))
     }
 
-    fn may_write(&self, path: &str) -> bool {
+    pub fn may_write(&self, path: &str) -> bool {
         plain_absolute(path).is_some_and(|path| is_below(path, &self.write_dirs) || self.is_playwright_artifacts(path))
     }
 

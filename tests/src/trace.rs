@@ -11,6 +11,7 @@
 //! join c1 NAME      leave c1      end NAME [keep]      after SECONDS      lost
 //! page P1 [context=CTX] [opener=P0] [url=URL]    a page appears (guard session G-P1) and takes its gates
 //! attached P1 R1                          the oldest attachToTarget for P1 is answered, with the session R1
+//! kept GUID PATH [c1=PATH|c2=!WHY]        a download is in the task's directory, and at these places   kept GUID !WHY
 //! c1> ID METHOD JSON [@SESSION]           c1>> RAW TEXT
 //! b> event METHOD JSON [@SESSION]         b> reply METHOD JSON         b> error METHOD CODE TEXT      b>> RAW TEXT
 //!   b< METHOD JSON [@SESSION] [for c1]    c1< ID result JSON           c1< ID error CODE TEXT         c1< event METHOD JSON
@@ -24,12 +25,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ownership::id::{ClientId, TaskId};
+use ownership::id::{ClientId, DownloadId, TaskId};
 use policy::{Policies, Policy};
 use router::engine::Engine;
 use router::engine::io::{
-    AdminCommand, AdminReply, AdminRequest, BrowserOrigin, EngineConfig, Input, Output, RecordKind, TaskContext,
-    TaskSpec,
+    AdminCommand, AdminReply, AdminRequest, BrowserOrigin, EngineConfig, FileWork, Input, Kept, Output, Place,
+    RecordKind, TaskContext, TaskSpec,
 };
 use serde_json::{Value, json};
 
@@ -39,6 +40,7 @@ pub fn config(origin: BrowserOrigin) -> EngineConfig {
         max_tasks: 3,
         read_dirs: vec![PathBuf::from("/granted")],
         write_dirs: Vec::new(),
+        tasks_dir: PathBuf::from("/tasks"),
         temp_dir: PathBuf::from("/tmp"),
         return_focus: true,
     }
@@ -186,6 +188,7 @@ impl Runner {
             }
             "lost" => self.input(Input::BrowserLost { reason: "the trace says so".into() }),
             "drain" => self.input(Input::Drain),
+            "kept" => self.kept(rest),
             "page" => self.page(rest),
             "attached" => self.attached(rest),
             "b>>" => self.input(Input::BrowserFrame { text: rest }),
@@ -196,6 +199,23 @@ impl Runner {
             word if word.ends_with('>') => self.client(&word[..word.len() - 1], rest),
             _ => panic!("not a line of a trace: {line}"),
         }
+    }
+
+    fn kept(&mut self, rest: &str) {
+        let said = |text: &str| match text.strip_prefix('!') {
+            Some(why) => Err(why.to_owned()),
+            None => Ok(PathBuf::from(text)),
+        };
+        let (guid, rest) = rest.split_once(' ').expect("kept GUID …");
+        let download = DownloadId::new(guid).expect("a guid");
+        let (path, places) = rest.split_once(" c").unwrap_or((rest, ""));
+        let place = |text: &str| {
+            let (client, place) = text.split_once('=').expect("cN=PATH");
+            (ClientId(client.trim_start_matches('c').parse().expect("a number")), said(place))
+        };
+        let placed = places.split('|').filter(|text| !text.is_empty()).map(place).collect();
+        let outcome = said(path).map(|path| Kept { path, placed });
+        self.input(Input::DownloadKept { download, outcome });
     }
 
     fn admin(&mut self, command: AdminCommand) {
@@ -438,6 +458,15 @@ impl Runner {
             Output::TaskEnded { name, .. } => format!("gone {name}"),
             Output::Fatal { reason } => format!("fatal {reason}"),
             Output::Drained => "drained".to_owned(),
+            Output::Files(work) => match work {
+                FileWork::MakeTaskDir { name } => format!("make the directory of {name}"),
+                FileWork::Discard { written } => format!("discard {}", written.display()),
+                FileWork::Keep(work) => {
+                    let place = |to: &Place| format!(" c{}={} {:?}", to.client.0, to.dir.display(), to.naming);
+                    let places: String = work.places.iter().map(place).collect();
+                    format!("keep {} {:?} of {}{places}", work.written.display(), work.suggested, work.task_name)
+                }
+            },
             Output::Audit(_) => return None,
             Output::Record(record) => match record.kind {
                 RecordKind::Released | RecordKind::Blocked | RecordKind::Odd => format!("note {}", record.message),

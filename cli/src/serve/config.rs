@@ -67,6 +67,7 @@ impl Config {
             max_tasks: args.max_tasks,
             read_dirs: reads.iter().map(|dir| directory(dir, "--grant-read")).collect::<Result<_, _>>()?,
             write_dirs: args.grant_write.iter().map(|dir| directory(dir, "--grant-write")).collect::<Result<_, _>>()?,
+            tasks_dir: files::tasks_dir(),
             temp_dir: directory(&std::env::temp_dir(), "TMPDIR")?,
             return_focus: !args.leave_focus,
         };

@@ -77,7 +77,7 @@ impl Engine {
             ParamKind::Context => self.check_context(to.client, text()?).map(|_| ()),
             ParamKind::Session => self.check_session(to.client, text()?),
             ParamKind::Window => self.check_window(to.client, number()?),
-            ParamKind::Download => self.check_download(to.client, text()?),
+            ParamKind::Download => self.check_download(to.client, text()?).map(|_| ()),
             ParamKind::World => self.check_world(session, number()?),
             ParamKind::UniqueWorld => self.check_unique_world(session, text()?),
             ParamKind::Object => self.check_object(session, text()?),
@@ -150,10 +150,11 @@ impl Engine {
         }
     }
 
-    pub(super) fn check_download(&self, client: ClientId, text: &str) -> Result<(), Refusal> {
+    pub(super) fn check_download(&self, client: ClientId, text: &str) -> Result<DownloadId, Refusal> {
         let task = self.task_of(client).ok_or_else(Refusal::unknown_download)?;
-        match DownloadId::new(text).map(|download| self.ledger.download(task, download)) {
-            Some(Relation::Owned) => Ok(()),
+        let download = DownloadId::new(text).ok_or_else(Refusal::unknown_download)?;
+        match self.ledger.download(task, download) {
+            Relation::Owned => Ok(download),
             _ => Err(Refusal::unknown_download()),
         }
     }

@@ -390,10 +390,14 @@ impl Engine {
 
 /// The object of a sentence, without query or fragment: refusals are logged.
 pub(super) fn describe_navigation(url: &str) -> String {
+    describe("navigate to", url)
+}
+
+pub(super) fn describe(verb: &str, url: &str) -> String {
     let end = url.find(['?', '#']).unwrap_or(url.len());
     let end = (0..=end.min(300)).rev().find(|at| url.is_char_boundary(*at)).unwrap_or(0);
     // It goes into the log: nothing in it may begin a line of its own.
-    format!("navigate to {}", url[..end].replace(char::is_control, " "))
+    format!("{verb} {}", url[..end].replace(char::is_control, " "))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod attach;
 mod calls;
 mod check;
 mod clicks;
+mod downloads;
 mod events;
 mod focus;
 mod from_browser;
@@ -28,6 +29,7 @@ pub use check::UNCHECKED;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ownership::id::{ClientId, ClientSessionId, ContextId, SessionId, TargetId, TaskId};
@@ -65,7 +67,7 @@ struct Browser {
 
 pub struct Engine {
     config: EngineConfig,
-    grants: Grants,
+    grants: Arc<Grants>,
     draw: Box<dyn FnMut() -> [u8; 16]>,
     now: Instant,
     /// Releases of other people's targets: out before anything else of the batch.
@@ -83,6 +85,7 @@ pub struct Engine {
     undecided: Vec<Undecided>,
     hidden_frames: HiddenFrames,
     focus: focus::Focus,
+    downloads: downloads::Downloads,
     /// Browser contexts in which a target was seen; whose they are the ledger says.
     seen_contexts: FxHashSet<ContextId>,
     /// Scopes of service workers, by browser context and registration.
@@ -102,7 +105,7 @@ impl Engine {
         };
         Engine {
             config,
-            grants,
+            grants: Arc::new(grants),
             draw,
             now,
             urgent: VecDeque::new(),
@@ -119,6 +122,7 @@ impl Engine {
             undecided: Vec::new(),
             hidden_frames: HiddenFrames::default(),
             focus: focus::Focus::default(),
+            downloads: downloads::Downloads::default(),
             seen_contexts: FxHashSet::default(),
             worker_scopes: FxHashMap::default(),
             said_once: FxHashSet::default(),
@@ -139,6 +143,7 @@ impl Engine {
             Input::BrowserFrame { text } => self.browser_frame(text),
             Input::BrowserLost { reason } => self.browser_lost(&reason),
             Input::Admin { request, command } => self.admin(request, command),
+            Input::DownloadKept { download, outcome } => self.download_kept(download, outcome),
             Input::Drain => self.drain(),
             Input::Tick => self.tick(),
         }
@@ -166,7 +171,7 @@ impl Engine {
 
     /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
     #[doc(hidden)]
-    pub fn footprint(&self) -> [(&'static str, usize); 8] {
+    pub fn footprint(&self) -> [(&'static str, usize); 9] {
         [
             ("tasks", self.tasks.len()),
             ("clients", self.clients.len()),
@@ -176,6 +181,7 @@ impl Engine {
             ("undecided", self.undecided.len()),
             ("hidden frames", self.hidden_frames.len()),
             ("contexts with workers", self.worker_scopes.len()),
+            ("downloads", self.downloads.running()),
         ]
     }
 

@@ -8,18 +8,20 @@ use std::time::{Duration, Instant};
 
 use ownership::id::{ClientId, TaskId};
 use rustc_hash::FxHashMap;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
 use super::inbox::{Arrival, ClientChannel, Inbox};
 use super::record::Recorder;
 use super::registry::{Phase, Registry};
+use super::task_files::{Finished, TaskFiles};
 use super::token::TokenHash;
 use super::upstream::{self, MAX_TO_BROWSER, SendQueue, Upstream, UpstreamReader};
 use crate::engine::Engine;
 use crate::engine::io::{
-    AdminCommand, AdminError, AdminReply, AdminRequest, CloseCode, Input, Output, Record, RecordKind,
+    AdminCommand, AdminError, AdminReply, AdminRequest, CloseCode, FileWork, Input, Keep, Kept, Output, Record,
+    RecordKind,
 };
 
 /// Messages of clients are left where they are while so much waits for the browser.
@@ -94,6 +96,12 @@ enum Waiting {
     Version,
 }
 
+/// A download that was moved and placed, or not.
+struct Done {
+    work: Keep,
+    outcome: Result<Kept, String>,
+}
+
 pub struct Driver {
     core: Box<dyn Core>,
     registry: Arc<Registry>,
@@ -101,6 +109,10 @@ pub struct Driver {
     inbox: Rc<Inbox>,
     queue: Rc<SendQueue>,
     recorder: Recorder,
+    files: Arc<TaskFiles>,
+    /// From the threads that move files.
+    done: UnboundedReceiver<Done>,
+    to_done: UnboundedSender<Done>,
     clients: FxHashMap<ClientId, Client>,
     dirty: Vec<ClientId>,
     waiting: FxHashMap<u64, Waiting>,
@@ -118,7 +130,9 @@ impl Driver {
         commands: UnboundedReceiver<Command>,
         inbox: Rc<Inbox>,
         recorder: Recorder,
+        files: Arc<TaskFiles>,
     ) -> Driver {
+        let (to_done, done) = mpsc::unbounded_channel();
         Driver {
             core,
             registry,
@@ -126,6 +140,9 @@ impl Driver {
             inbox,
             queue: Rc::default(),
             recorder,
+            files,
+            done,
+            to_done,
             clients: FxHashMap::default(),
             dirty: Vec::new(),
             waiting: FxHashMap::default(),
@@ -159,6 +176,7 @@ impl Driver {
                 biased;
                 filled = reader.fill() => lost = filled.err(),
                 Some(came) = self.commands.recv() => command = Some(came),
+                Some(done) = self.done.recv() => self.download_done(done),
                 () = self.inbox.woken() => {}
                 () = &mut timer, if due.is_some() => self.tick(),
                 reason = &mut writing, if writable => {
@@ -298,6 +316,9 @@ impl Driver {
                     info!("The task {name} has ended.");
                     self.registry.remove(task);
                     self.task_names.remove(&task);
+                    if let Some(dir) = self.files.forget(&name) {
+                        tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir));
+                    }
                 }
                 Output::Fatal { reason } => {
                     self.outcome.get_or_insert(Outcome::Fatal(reason));
@@ -306,9 +327,47 @@ impl Driver {
                     self.outcome.get_or_insert(Outcome::Drained);
                 }
                 Output::Record(record) => self.log(&record),
+                Output::Files(work) => self.file_work(work),
                 Output::Audit(_) => {}
             }
         }
+    }
+
+    /// What can take long is done on another thread.
+    fn file_work(&mut self, work: FileWork) {
+        match work {
+            FileWork::MakeTaskDir { name } => {
+                if let Err(error) = self.files.make(&name) {
+                    warn!("The directory of the task {name} cannot be made ({error}); its downloads will be lost.");
+                }
+            }
+            FileWork::Keep(work) => {
+                let (root, to_done) = (self.files.root().to_owned(), self.to_done.clone());
+                tokio::task::spawn_blocking(move || {
+                    let outcome = TaskFiles::keep(&root, &work);
+                    // Nobody waits for it once the driver has ended.
+                    let _ = to_done.send(Done { work: *work, outcome });
+                });
+            }
+            FileWork::Discard { written } => {
+                tokio::task::spawn_blocking(move || {
+                    if let Err(error) = std::fs::remove_file(&written) {
+                        warn!("A denied download stays at {} ({error}); delete it.", written.display());
+                    }
+                });
+            }
+        }
+    }
+
+    fn download_done(&mut self, done: Done) {
+        let Done { work, outcome } = done;
+        // Not when its task has ended meanwhile.
+        if let (Ok(kept), true) = (&outcome, self.task_names.contains_key(&work.task)) {
+            let finished = Finished { path: kept.path.clone(), suggested: work.suggested };
+            self.files.finish(&work.task_name, work.download.as_str(), finished);
+        }
+        self.core.handle(Instant::now(), Input::DownloadKept { download: work.download, outcome });
+        self.dispatch();
     }
 
     fn deliver(&mut self, client: ClientId, text: String) {

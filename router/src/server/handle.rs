@@ -21,6 +21,7 @@ use super::inbox::Inbox;
 use super::record::Recorder;
 use super::refusal::Refusal;
 use super::registry::{Phase, Registry};
+use super::task_files::TaskFiles;
 use super::token::{Token, Tokens};
 use super::{Settings, Upstream, http, routes};
 use crate::engine::Engine;
@@ -35,6 +36,7 @@ const CLOSE_BROWSER: &str = r#"{"id":2147483647,"method":"Browser.close"}"#;
 pub(super) struct Shared {
     pub settings: Settings,
     pub registry: Arc<Registry>,
+    pub files: Arc<TaskFiles>,
     /// To the driver.
     commands: UnboundedSender<Command>,
     /// To where client sockets are served.
@@ -101,8 +103,10 @@ impl Server {
         let browser_id = Token::draw(&SystemRandom::new())?.reveal().to_owned();
         let (to_driver, commands) = mpsc::unbounded_channel();
         let (to_sockets, newcomers) = mpsc::unbounded_channel();
+        let files = Arc::new(TaskFiles::new(settings.engine.tasks_dir.clone()));
         let shared = Arc::new(Shared {
             settings,
+            files,
             registry,
             commands: to_driver,
             newcomers: to_sockets,
@@ -148,7 +152,7 @@ impl Server {
 
     pub(super) async fn drive_core(self, core: Box<dyn Core>, upstream: Upstream, last_words: Option<&str>) -> Outcome {
         let Server { shared, commands, inbox, recorder } = self;
-        let driver = Driver::new(core, shared.registry.clone(), commands, inbox, recorder);
+        let driver = Driver::new(core, shared.registry.clone(), commands, inbox, recorder, shared.files.clone());
         let (outcome, close_deadline) = driver.run(upstream, last_words).await;
         if let Some(deadline) = close_deadline {
             // One server drives one browser, so it is set once.

@@ -21,6 +21,7 @@ mod refusal;
 pub mod registry;
 mod routes;
 mod socket;
+mod task_files;
 pub mod token;
 pub mod upstream;
 

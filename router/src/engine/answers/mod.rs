@@ -3,6 +3,7 @@
 
 mod browser;
 mod contexts;
+mod downloads;
 mod target;
 
 use policy::Surface;

@@ -20,12 +20,12 @@ use super::routes::with_and_without_slash;
 use crate::engine::io::{AdminCommand, AdminErrorKind, AdminReply, TaskContext, TaskSpec};
 use shape::TaskRequest;
 
+pub use crate::engine::io::is_task_name;
+
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// Bodies hold a name and a few labels.
 const MAX_BODY: usize = 64 << 10;
-
-const MAX_NAME: usize = 64;
 
 /// Every path below `/api/v1`, as `openapi.json` writes them too.
 pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 5] {
@@ -78,13 +78,6 @@ fn invalid(message: impl Into<String>) -> ApiRefusal {
 fn bug(reply: &AdminReply) -> ApiRefusal {
     let message = format!("The engine answered with something else ({reply:?}); report this as a bug of Tabwarden.");
     ApiRefusal(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
-}
-
-/// Whether a task can be called so: names stand in URLs, logs and file names.
-pub fn is_task_name(name: &str) -> bool {
-    name.len() <= MAX_NAME
-        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 /// The name in the path. What is no UTF-8 becomes the empty name, which no task has.

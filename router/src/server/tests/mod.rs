@@ -126,7 +126,7 @@ impl Core for FakeEngine {
                 self.close_all(CloseCode::Shutdown, "Tabwarden is shutting down.");
                 self.outputs.push_back(Output::Drained);
             }
-            Input::Tick => {}
+            Input::DownloadKept { .. } | Input::Tick => {}
         }
     }
 
@@ -164,6 +164,7 @@ fn settings() -> Settings {
             read_dirs: vec![],
             write_dirs: vec![],
             temp_dir: std::env::temp_dir(),
+            tasks_dir: std::env::temp_dir().join("tabwarden-no-such-directory"),
             return_focus: false,
         },
     }
