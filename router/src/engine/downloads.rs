@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::Engine;
 use super::calls::Purpose;
 use super::gate::describe;
-use super::io::Naming;
-use super::io::{FileWork, Keep, Kept, Output, Place, Record, RecordKind};
+use super::io::{FileWork, Keep, Kept, Naming, Output, Place, Record, RecordKind};
+use super::state::TaskState;
 use crate::wire::value_of;
 
 /// What a client wants done with the downloads of a context.
@@ -138,6 +138,16 @@ impl Engine {
         }
     }
 
+    /// What runs there ends with the context, and Chromium need not say so.
+    pub(super) fn forget_downloads_in(&mut self, context: ContextId) {
+        let ends = |download: &Download| download.context == Some(context) && download.stage != Stage::Keeping;
+        let gone: Vec<DownloadId> =
+            self.downloads.known.iter().filter(|(_, download)| ends(download)).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.end_download(id);
+        }
+    }
+
     fn cancel(&mut self, download: DownloadId, context: Option<ContextId>) {
         let mut params = json!({"guid": download.as_str()});
         if let Some(context) = context {
@@ -163,16 +173,20 @@ impl Engine {
         self.change(Change::DownloadBegun { download: id, task });
         let download = Download { task, context, wished_in, suggested, stage, held: Vec::new() };
         self.downloads.known.insert(id, download);
-        self.tell_download(task, "Browser.downloadWillBegin", &parsed);
         if denied {
             self.cancel(id, context);
         }
+        self.tell_download(task, "Browser.downloadWillBegin", &parsed);
     }
 
     fn denies_download(&mut self, task: TaskId, page: TargetId, context: Option<ContextId>, url: &str) -> bool {
         if let Some(decision) = self.forbids_download(task, page, url) {
             let message = decision.sentence(&describe("download from", url));
             self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message });
+            return true;
+        }
+        // What the end of a task has not cancelled yet does not begin.
+        if self.tasks.get(&task).is_none_or(|task| task.state == TaskState::Ending) {
             return true;
         }
         let wishes = self

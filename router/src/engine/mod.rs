@@ -290,6 +290,7 @@ impl Engine {
     fn change(&mut self, change: Change) {
         if let Change::ContextGone { context } = &change {
             self.worker_scopes.remove(context);
+            self.forget_downloads_in(*context);
             self.seen_contexts.remove(context);
         }
         self.ledger.apply(&change);

@@ -304,6 +304,7 @@ impl Engine {
         let requests = std::mem::take(&mut task.ending_requests);
         let name = task.name.clone();
         self.tasks.remove(&id);
+        self.drop_downloads(id, true);
         for page in self.page_ids(id) {
             self.forget_children(page);
         }

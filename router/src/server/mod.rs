@@ -10,6 +10,7 @@ pub mod api;
 mod client_socket;
 mod discovery;
 pub mod driver;
+mod files;
 mod handle;
 mod http;
 mod inbox;

@@ -95,6 +95,10 @@ impl TaskFiles {
 /// Moves a file, to another file system too. What is no plain file is not taken: in the person's download folder another
 /// program could have put a link in its place.
 fn take(from: &Path, to: &Path) -> io::Result<()> {
+    let not_plain = || io::Error::new(ErrorKind::InvalidInput, "it is no plain file");
+    if !fs::symlink_metadata(from)?.is_file() {
+        return Err(not_plain());
+    }
     match fs::rename(from, to) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::CrossesDevices => {
@@ -106,9 +110,10 @@ fn take(from: &Path, to: &Path) -> io::Result<()> {
         }
         Err(error) => return Err(error),
     }
+    // It may have become another thing between the two.
     if !fs::symlink_metadata(to)?.is_file() {
         fs::remove_file(to)?;
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no plain file"));
+        return Err(not_plain());
     }
     Ok(())
 }
@@ -205,5 +210,162 @@ fn numbered(name: &str, n: usize) -> String {
         (0, _) => name.to_owned(),
         (n, Some((stem, extension))) if !stem.is_empty() => format!("{stem} ({n}).{extension}"),
         (n, _) => format!("{name} ({n})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::sync::Arc;
+
+    use ownership::id::{ClientId, DownloadId, TaskId};
+    use policy::Grants;
+
+    use super::*;
+
+    const GUID: &str = "0a8a6a1c-0000-4000-8000-000000000001";
+
+    struct World {
+        _temp: tempfile::TempDir,
+        files: TaskFiles,
+        base: PathBuf,
+    }
+
+    fn world() -> World {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        fs::create_dir(base.join("root")).unwrap();
+        fs::create_dir(base.join("granted")).unwrap();
+        fs::create_dir(base.join("other")).unwrap();
+        let files = TaskFiles::new(base.join("root"));
+        files.make("one").unwrap();
+        World { _temp: temp, files, base }
+    }
+
+    impl World {
+        fn keep(&self, written: &Path, naming: Naming, dirs: &[&str]) -> Result<Kept, String> {
+            let places =
+                dirs.iter().map(|dir| Place { client: ClientId(1), dir: self.base.join(dir), naming }).collect();
+            let grants =
+                Grants { read_dirs: vec![], write_dirs: vec![self.base.join("granted")], temp_dir: self.base.clone() };
+            let work = Keep {
+                download: DownloadId::new(GUID).unwrap(),
+                task: TaskId(1),
+                task_name: "one".into(),
+                written: written.to_owned(),
+                suggested: "a.txt".into(),
+                places,
+                grants: Arc::new(grants),
+            };
+            TaskFiles::keep(self.files.root(), &work)
+        }
+
+        /// As Chromium writes it.
+        fn written(&self, text: &str) -> PathBuf {
+            let path = self.base.join("root/one/downloads").join(GUID);
+            fs::write(&path, text).unwrap();
+            path
+        }
+
+        fn placed(&self, naming: Naming, dir: &str) -> Result<PathBuf, String> {
+            let kept = self.keep(&self.written("x"), naming, &[dir]).unwrap();
+            kept.placed.into_iter().next().unwrap().1
+        }
+    }
+
+    #[test]
+    fn a_download_is_kept_and_placed() {
+        let world = world();
+        let written = world.written("hello");
+        let kept = world.keep(&written, Naming::Guid, &["granted"]).unwrap();
+        assert_eq!(kept.path, world.base.join("root/one/files").join(GUID));
+        assert_eq!(kept.placed, [(ClientId(1), Ok(world.base.join("granted").join(GUID)))]);
+        assert!(!written.exists());
+        for path in [&kept.path, kept.placed[0].1.as_ref().unwrap()] {
+            assert_eq!(fs::read_to_string(path).unwrap(), "hello");
+        }
+        assert_eq!(fs::metadata(world.base.join("root/one")).unwrap().mode() & 0o777, 0o700);
+        assert!(world.files.make("one").is_err(), "what is there may be somebody else's");
+    }
+
+    #[test]
+    fn a_suggested_name_is_numbered_and_never_written_over() {
+        let world = world();
+        for expected in ["a.txt", "a (1).txt", "a (2).txt"] {
+            assert_eq!(world.placed(Naming::Suggested, "granted"), Ok(world.base.join("granted").join(expected)));
+        }
+        // A link that dangles is there too.
+        symlink(world.base.join("other/new"), world.base.join("granted/a (3).txt")).unwrap();
+        assert_eq!(world.placed(Naming::Suggested, "granted"), Ok(world.base.join("granted/a (4).txt")));
+        fs::write(world.base.join("granted").join(GUID), "mine").unwrap();
+        assert!(world.placed(Naming::Guid, "granted").unwrap_err().contains("is in"));
+        assert_eq!(fs::read_to_string(world.base.join("granted").join(GUID)).unwrap(), "mine");
+        assert!(fs::read_dir(world.base.join("other")).unwrap().next().is_none());
+    }
+
+    #[test]
+    fn nothing_is_placed_where_it_was_not_granted_or_by_a_link() {
+        let world = world();
+        symlink(world.base.join("other"), world.base.join("granted/link")).unwrap();
+        symlink(world.base.join("other"), world.base.join("playwright-artifacts-link")).unwrap();
+        fs::create_dir(world.base.join("playwright-artifacts-1")).unwrap();
+        for dir in ["other", "granted/link", "granted/none", "playwright-artifacts-link", "granted/../other", ""] {
+            assert!(world.placed(Naming::Guid, dir).is_err(), "{dir}");
+        }
+        assert!(fs::read_dir(world.base.join("other")).unwrap().next().is_none());
+        assert!(world.placed(Naming::Guid, "playwright-artifacts-1").is_ok());
+        // A link to what is granted leads there, whatever it is called.
+        symlink(world.base.join("granted"), world.base.join("other/in")).unwrap();
+        assert!(world.placed(Naming::Guid, "other/in").is_ok());
+    }
+
+    #[test]
+    fn a_directory_is_opened_without_following_links() {
+        let world = world();
+        fs::create_dir(world.base.join("granted/in")).unwrap();
+        symlink(world.base.join("other"), world.base.join("granted/link")).unwrap();
+        assert!(open_dir(&world.base.join("granted/in")).is_ok());
+        for bad in ["granted/link", "granted/none", "granted/in/../link"] {
+            assert!(open_dir(&world.base.join(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_a_plain_file_is_taken() {
+        let world = world();
+        let secret = world.base.join("other/secret");
+        fs::write(&secret, "secret").unwrap();
+        let link = world.base.join("link");
+        symlink(&secret, &link).unwrap();
+        assert!(world.keep(&link, Naming::Guid, &[]).unwrap_err().contains("no plain file"));
+        assert!(!world.base.join("root/one/files").join(GUID).symlink_metadata().is_ok());
+        assert!(secret.exists());
+        assert!(world.keep(&world.base.join("none"), Naming::Guid, &[]).is_err());
+        assert!(world.keep(&world.base.join("other"), Naming::Guid, &[]).is_err());
+        assert!(secret.exists());
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_or_hide_are_none() {
+        for bad in ["", ".", "..", ".bashrc", "a/b", "a\\b", "/etc/passwd", "a\0", "a\nb", &"x".repeat(201)] {
+            assert_eq!(plain_name(bad), None, "{bad:?}");
+        }
+        assert_eq!(plain_name("ü (1).tar.gz"), Some("ü (1).tar.gz"));
+        assert_eq!(numbered("a.tar.gz", 2), "a.tar (2).gz");
+        assert_eq!(numbered("a", 1), "a (1)");
+    }
+
+    #[test]
+    fn a_task_that_ends_takes_its_directory_with_it_and_not_what_was_placed() {
+        let world = world();
+        let placed = world.placed(Naming::Guid, "granted").unwrap();
+        world.files.finish("one", GUID, Finished { path: placed.clone(), suggested: String::new() });
+        let aside = world.files.forget("one").unwrap();
+        assert!(aside.starts_with(world.files.root()) && !world.base.join("root/one").exists());
+        assert_eq!(world.files.find("one", GUID), None);
+        world.files.make("one").unwrap();
+        fs::remove_dir_all(aside).unwrap();
+        assert!(placed.exists() && world.base.join("root/one").exists());
+        assert_eq!(world.files.forget("none"), None);
     }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use ownership::id::{ClientId, TaskId};
+use ownership::id::{ClientId, DownloadId, TaskId};
 use policy::Policies;
 use router::engine::Engine;
 use router::engine::io::{
-    AdminCommand, AdminError, AdminReply, AdminRequest, BrowserOrigin, Input, Output, TaskContext, TaskSpec,
+    AdminCommand, AdminError, AdminReply, AdminRequest, BrowserOrigin, FileWork, Input, Kept, Output, TaskContext,
+    TaskSpec,
 };
 
 use super::browser::{Browser, FORBIDDEN, Incoming, Said};
@@ -65,6 +66,8 @@ pub struct World {
     cause: Option<TaskNo>,
     pub lost: bool,
     pub drained: usize,
+    /// Downloads that the server is moving about.
+    moving: Vec<DownloadId>,
 }
 
 impl World {
@@ -86,6 +89,7 @@ impl World {
             cause: None,
             lost: false,
             drained: 0,
+            moving: Vec::new(),
         }
     }
 
@@ -100,6 +104,9 @@ impl World {
     /// The server hands over what it has read in one go and takes the outputs after that: so do we, with up to `batch`
     /// frames at a time.
     pub fn deliver(&mut self, batch: usize) -> Check {
+        if self.rng.chance(70) {
+            self.files_are_moved()?;
+        }
         for _ in 0..batch {
             let Some(Said { text, on_root }) = self.browser.outbox.pop_front() else { break };
             // What comes on a session that the engine has given up, it does not read.
@@ -110,6 +117,22 @@ impl World {
             self.subject.handle(self.now, Input::BrowserFrame { text: &text });
         }
         self.drain()
+    }
+
+    pub fn files_are_moved(&mut self) -> Check {
+        for download in std::mem::take(&mut self.moving) {
+            let outcome = match self.rng.chance(80) {
+                true => Ok(Kept { path: format!("/tasks/t/files/{download}").into(), placed: Vec::new() }),
+                false => Err("the seed says so".to_owned()),
+            };
+            self.log.line(|| format!("kept {}", self.browser.truth.shorten(download.as_str())));
+            self.subject.handle(self.now, Input::DownloadKept { download, outcome });
+        }
+        self.drain()
+    }
+
+    pub fn is_moving_files(&self) -> bool {
+        !self.moving.is_empty()
     }
 
     pub fn join(&mut self, task: TaskNo, cooperative: bool) -> Check {
@@ -275,10 +298,13 @@ impl World {
             Output::AdminReply { request, reply } => self.replied(request, reply)?,
             Output::TaskEnded { task, name } => {
                 self.log.line(|| format!("  gone {name}"));
-                if let Some(state) = self.tasks.iter_mut().find(|state| state.id == Some(task)) {
-                    state.phase = Phase::Gone;
+                if let Some(no) = self.tasks.iter().position(|state| state.id == Some(task)) {
+                    self.tasks[no].phase = Phase::Gone;
+                    self.browser.let_downloads_go(no);
                 }
             }
+            Output::Files(FileWork::Keep(work)) => self.moving.push(work.download),
+            Output::Files(_) => {}
             Output::Drained => self.drained += 1,
             Output::Fatal { reason } => return broken(Rule::Gates, format!("fatal: {reason}")),
             Output::Ready | Output::Audit(_) => {}

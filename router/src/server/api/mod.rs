@@ -13,6 +13,7 @@ use axum::{Extension, Router};
 use serde_json::json;
 
 use super::admission::Visitor;
+use super::files;
 use super::handle::Handle;
 use super::policies::DEFAULT_NAME;
 use super::refusal::{self, ApiRefusal, Refusal, plain};
@@ -28,13 +29,14 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 const MAX_BODY: usize = 64 << 10;
 
 /// Every path below `/api/v1`, as `openapi.json` writes them too.
-pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 5] {
+pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 6] {
     [
         ("/openapi.json", get(document)),
         ("/status", get(status)),
         ("/tasks", get(list).post(create)),
         ("/tasks/{name}", get(show).delete(end)),
         ("/tasks/{name}/token", post(rotate)),
+        ("/tasks/{name}/files/{guid}", get(files::of_any_task)),
     ]
 }
 
