@@ -365,12 +365,13 @@ impl Browser {
         self.say(&json!({"method": "Browser.downloadProgress", "params": params}));
     }
 
-    /// Its task has ended: what goes on of it is the person's, and what does not is nobody's.
+    /// Their task has ended: what goes on is the person's, told to nobody and remembered by nobody.
     pub fn let_downloads_go(&mut self, task: TaskNo) {
         let ids: Vec<Id> = self.downloads.iter().map(|(guid, _)| guid.clone()).collect();
         for guid in ids {
             if self.owner(&guid) == Owner::Task(task) {
                 self.truth.release(&guid);
+                self.truth.gone(&guid);
             }
         }
     }
