@@ -128,6 +128,12 @@ impl Path {
     }
 }
 
+/// Whether a pattern for paths is spelt as an unambiguous path is: for those, both readings are one.
+pub(crate) fn is_normal_path(glob: &str) -> bool {
+    let slash = if glob.starts_with('/') { "" } else { "/" };
+    Path::read(&format!("{slash}{glob}")).folded.is_none()
+}
+
 /// Percent-decoded once. The separators are decoded only when asked for; else their digits are brought to upper case.
 pub(crate) fn decode(path: &[u8], separators: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len());

@@ -84,7 +84,9 @@ pub fn decide(policies: &Policies, grants: &Grants, request: &Request<'_>) -> De
     }
     let mut decision = Decision::allow(&row.rule);
     for &(verb, url) in request.urls {
-        let next = policies.judge(&Question::new(verb, url).created_by(Some(TASK)));
+        // Where a command asks for another method, the request that it makes is judged by that one at its pause.
+        let question = Question::new(verb, url).created_by(Some(TASK)).with_method(verb.usual_method());
+        let next = policies.judge(&question);
         match next.verdict {
             Verdict::Deny => return next,
             Verdict::Confirm => decision = next,

@@ -14,6 +14,15 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Low is strict.
+    pub(crate) fn rank(self) -> u8 {
+        match self {
+            Verdict::Deny => 0,
+            Verdict::Confirm => 1,
+            Verdict::Allow => 2,
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Verdict::Allow => "allow",
@@ -24,17 +33,20 @@ impl Verdict {
 }
 
 /// Where a decision comes from: a rule of a policy file, or a row of the method table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleRef {
     pub id: String,
     pub file: String,
-    /// One-based.
+    /// One-based; 0 for what stands in no file.
     pub line: u32,
 }
 
 impl fmt::Display for RuleRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}:{})", self.id, self.file, self.line)
+        match self.line {
+            0 => write!(f, "{} ({})", self.id, self.file),
+            line => write!(f, "{} ({}:{line})", self.id, self.file),
+        }
     }
 }
 
@@ -74,6 +86,12 @@ impl Decision {
             advice: advice.into(),
             would: None,
         }
+    }
+
+    /// There always is a layer; should there be none, nothing is allowed.
+    pub(crate) fn nothing_loaded() -> Decision {
+        let rule = RuleRef { id: "default".to_owned(), file: "no policy".to_owned(), line: 0 };
+        Decision::deny(&Arc::new(rule), "no policy is loaded", "Give the server a policy file.")
     }
 
     pub(crate) fn by_rule(verdict: Verdict, rule: &Arc<RuleRef>, reason: &str) -> Decision {

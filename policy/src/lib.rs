@@ -4,10 +4,19 @@
 //! turns a decision into the [`Permitted`] value without which the engine cannot send anything.
 
 mod address;
+mod canonical;
+mod channels;
+mod date;
 mod decide;
 mod decision;
 mod file;
+mod layer;
+mod limits;
+mod lint;
+mod matching;
 pub mod methods;
+mod names;
+mod narrowing;
 mod pattern;
 mod policies;
 mod rules;
@@ -15,11 +24,15 @@ mod rules;
 mod tests;
 mod verb;
 
+pub use channels::{Channel, ChannelName, Mode, Unenforceable};
+pub use date::Date;
 pub use decide::{Grants, Request, Surface, decide};
 pub use decision::{Decision, Permitted, RuleRef, Verdict, admit};
 pub use file::PolicyError;
-pub use policies::{Policies, Question};
-pub use rules::{Policy, TestFailure};
+pub use limits::{Limit, Limits};
+pub use lint::{Lint, Severity};
+pub use policies::{LayerKind, Policies, Question};
+pub use rules::{Included, Policy, TestFailure};
 pub use verb::Verb;
 
 /// Whether the text reads as an absolute URL at all. Nothing that does not is ever allowed.

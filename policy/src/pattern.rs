@@ -1,8 +1,10 @@
 //! What a rule's hosts and paths match.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::address::{HostName, Path, decode};
+use crate::names;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HostPattern {
@@ -16,6 +18,17 @@ pub(crate) enum HostPattern {
     Network { address: IpAddr, prefix: u8 },
 }
 
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Exact(name) => f.write_str(name),
+            HostPattern::WithSubdomains(name) => write!(f, "{name} and below"),
+            HostPattern::SubdomainsOnly(name) => write!(f, "below {name}"),
+            HostPattern::Network { address, prefix } => write!(f, "{address}/{prefix}"),
+        }
+    }
+}
+
 impl HostPattern {
     pub(crate) fn matches(&self, host: &HostName) -> bool {
         match (self, host) {
@@ -24,6 +37,21 @@ impl HostPattern {
             (HostPattern::SubdomainsOnly(pattern), HostName::Name(name)) => is_below(name, pattern),
             (HostPattern::Network { address, prefix }, HostName::Ip(ip)) => same_prefix(*address, *ip, *prefix),
             _ => false,
+        }
+    }
+}
+
+impl HostPattern {
+    /// Whether it matches, or a connection to the host may end where it does: for denying.
+    pub(crate) fn may_match(&self, host: &HostName) -> bool {
+        match (self, host) {
+            (HostPattern::Network { address, prefix }, HostName::Name(name)) => {
+                names::may_resolve_to(name, |ip| same_prefix(*address, ip, *prefix))
+            }
+            (HostPattern::Network { address, prefix }, HostName::Ip(ip)) => {
+                names::leads_to(*ip, |ip| same_prefix(*address, ip, *prefix))
+            }
+            _ => self.matches(host),
         }
     }
 }
@@ -46,7 +74,16 @@ fn same_prefix(a: IpAddr, b: IpAddr, prefix: u8) -> bool {
 
 /// A glob on the path: `*` stops at `/`, `**` does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PathPattern(Vec<Element>);
+pub(crate) struct PathPattern {
+    glob: String,
+    elements: Vec<Element>,
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.glob)
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Element {
@@ -69,7 +106,7 @@ impl PathPattern {
             elements.push(element);
             rest = after;
         }
-        PathPattern(elements)
+        PathPattern { glob: glob.to_owned(), elements }
     }
 
     /// Whether *every* reading matches: for allowing.
@@ -84,7 +121,7 @@ impl PathPattern {
 
     /// All positions in the pattern at once, so that no pattern takes more than its length times the path's.
     fn matches(&self, path: &[u8]) -> bool {
-        let elements = &self.0;
+        let elements = &self.elements;
         let mut here = vec![false; elements.len() + 1];
         here[0] = true;
         skip_stars(elements, &mut here);

@@ -1,11 +1,19 @@
 //! A policy: rules without order, of which the strictest that matches holds, and a default that denies.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::address::Address;
+use crate::channels::{ChannelName, Unenforceable};
+use crate::date::Date;
 use crate::decision::Decision;
+use crate::layer::{Circumstances, Layer};
+use crate::limits::Limits;
+use crate::lint::Lint;
 use crate::pattern::{HostPattern, PathPattern};
+use crate::policies::LayerKind;
 use crate::verb::Verbs;
 use crate::{Question, RuleRef, Verb, Verdict, file};
 
@@ -15,27 +23,59 @@ pub struct Policy {
     pub(crate) name: String,
     /// The line of `default =`, for what no rule speaks about.
     pub(crate) default: Arc<RuleRef>,
+    /// Whether that is `allow`: at http, https, ws and wss.
+    pub(crate) default_allows: bool,
+    /// Whether the file as a whole changes nothing, and is only logged.
+    pub(crate) monitor: bool,
     pub(crate) rules: Vec<Rule>,
+    pub(crate) limits: Limits,
+    pub(crate) read_dirs: Vec<PathBuf>,
+    pub(crate) write_dirs: Vec<PathBuf>,
+    pub(crate) unenforceable: BTreeMap<ChannelName, Unenforceable>,
     pub(crate) tests: Vec<Test>,
+    /// What was found while reading, each at its place.
+    pub(crate) findings: Vec<Lint>,
+    /// Made of the hosts that were named when a task was made.
+    pub(crate) only_narrows: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) rule: Arc<RuleRef>,
+    pub(crate) column: u32,
     pub(crate) effect: Verdict,
     pub(crate) verbs: Verbs,
     pub(crate) to: To,
+    /// Where it does not hold after all.
+    pub(crate) except: Vec<Exception>,
     pub(crate) schemes: Schemes,
     pub(crate) ports: Ports,
     /// Empty: all.
     pub(crate) paths: Vec<PathPattern>,
+    /// Empty: all.
+    pub(crate) methods: Vec<String>,
+    /// Of `when`: the documents on whose behalf it has to happen.
+    pub(crate) initiator: Option<To>,
+    /// It changes nothing, and is only logged.
+    pub(crate) monitor: bool,
+    /// The last day on which it holds.
+    pub(crate) expires: Option<Date>,
+    /// It is meant to reach this machine and the private network.
+    pub(crate) local: bool,
     pub(crate) reason: String,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum To {
     Anywhere,
     Hosts(Vec<HostPattern>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Exception {
+    pub(crate) to: To,
+    /// Empty: all.
+    pub(crate) paths: Vec<PathPattern>,
 }
 
 #[derive(Debug)]
@@ -59,6 +99,8 @@ pub(crate) struct Test {
     pub(crate) verb: Verb,
     pub(crate) url: String,
     pub(crate) creator: Option<String>,
+    pub(crate) from: Option<String>,
+    pub(crate) method: Option<String>,
     pub(crate) expect: Verdict,
     pub(crate) rule: Option<String>,
     pub(crate) line: u32,
@@ -80,27 +122,65 @@ impl fmt::Display for TestFailure {
 
 const BUILT_IN: &str = include_str!("../../policies/default.toml");
 
+impl AsRef<Policy> for Policy {
+    fn as_ref(&self) -> &Policy {
+        self
+    }
+}
+
 impl Policy {
-    /// Reads a policy file. `file` is how messages call it.
+    /// Reads a policy file that includes no others. `file` is how messages call it.
     pub fn parse(text: &str, file: &str) -> Result<Policy, file::PolicyError> {
-        file::parse(text, file)
+        file::parse(text, file, &mut |_| Err("this policy is not read from a directory".to_owned()))
+    }
+
+    /// Reads a policy file. This crate reads no files: `include` gives, for a pattern such as `sets/*.toml`, every file of
+    /// that name below the policy's directory with its text, or says why it cannot.
+    pub fn parse_with(
+        text: &str,
+        file: &str,
+        include: &mut dyn FnMut(&str) -> Result<Vec<Included>, String>,
+    ) -> Result<Policy, file::PolicyError> {
+        file::parse(text, file, include)
     }
 
     /// `policies/default.toml`, compiled in. A test parses it; if it could not be parsed, nothing would be allowed.
     pub fn built_in() -> Policy {
-        Policy::parse(BUILT_IN, "default.toml").unwrap_or_else(|error| Policy {
-            name: "default".to_owned(),
-            default: Arc::new(RuleRef { id: "default".to_owned(), file: error.file, line: error.line }),
-            rules: Vec::new(),
-            tests: Vec::new(),
+        Policy::parse(BUILT_IN, "default.toml").unwrap_or_else(|error| {
+            let default = RuleRef { id: "default".to_owned(), file: error.file, line: error.line };
+            Policy::without_rules("default", default)
         })
+    }
+
+    /// Denies everything.
+    pub(crate) fn without_rules(name: &str, default: RuleRef) -> Policy {
+        Policy {
+            name: name.to_owned(),
+            default: Arc::new(default),
+            default_allows: false,
+            monitor: false,
+            rules: Vec::new(),
+            limits: Limits::default(),
+            read_dirs: Vec::new(),
+            write_dirs: Vec::new(),
+            unenforceable: BTreeMap::new(),
+            tests: Vec::new(),
+            findings: Vec::new(),
+            only_narrows: false,
+        }
     }
 
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Runs the file's own `[[test]]`s and returns those that failed.
+    /// As messages call it.
+    pub fn file(&self) -> &str {
+        &self.default.file
+    }
+
+    /// Runs the file's own `[[test]]`s and returns those that failed. A file in monitor mode is tested as if it were
+    /// enforced, and no rule has expired, so that tests do not turn with the calendar.
     pub fn run_tests(&self) -> Vec<TestFailure> {
         self.tests.iter().filter_map(|test| self.run_test(test)).collect()
     }
@@ -111,7 +191,11 @@ impl Policy {
     }
 
     fn run_test(&self, test: &Test) -> Option<TestFailure> {
-        let decision = self.judge(&Question::new(test.verb, &test.url).created_by(test.creator.as_deref()));
+        let question = Question::new(test.verb, &test.url)
+            .created_by(test.creator.as_deref())
+            .on_behalf_of(test.from.as_deref())
+            .with_method(test.method.as_deref().or(test.verb.usual_method()));
+        let decision = self.judge(&question);
         let rule_differs = test.rule.as_ref().is_some_and(|rule| *rule != decision.rule.id);
         if decision.verdict == test.expect && !rule_differs {
             return None;
@@ -130,119 +214,18 @@ impl Policy {
         Some(TestFailure { file: self.default.file.clone(), line: test.line, message })
     }
 
-    /// Whether a task may do that.
-    ///
-    /// Documents at `data:`, `blob:null`, `about:blank` and `about:srcdoc` have the origin of whoever made them, so they are
-    /// judged as their `creator`: `"task"` for a client's own, else the URL of the document that made them. Without a
-    /// creator they are denied, as is what cannot be read as a URL.
+    /// This file alone, enforced, with no rule expired.
     pub fn judge(&self, question: &Question<'_>) -> Decision {
-        let Question { verb, url, creator, .. } = *question;
-        let address = match Address::read(url) {
-            Ok(address) => address,
-            Err(error) => {
-                return Decision::deny(
-                    &self.default,
-                    error.to_string(),
-                    "Give a whole URL with its scheme, for example https://example.com/.",
-                );
-            }
-        };
-        if let Some(rule) = self.strictest(verb, &address) {
-            return Decision::by_rule(rule.effect, &rule.rule, &rule.reason);
-        }
-        match creator {
-            Some("task") if address.by_creator => Decision::allow(&self.default),
-            Some(creator) if address.by_creator => {
-                let mut decision = self.judge(&Question { url: creator, creator: None, ..*question });
-                if !decision.allowed() {
-                    decision.reason = format!("a `{}:` document is judged as {creator}, which made it", address.scheme);
-                }
-                decision
-            }
-            None if address.by_creator => Decision::deny(
-                &self.default,
-                format!("a `{}:` document is judged as whoever made it, and nobody is known to have", address.scheme),
-                "Open it from a page that the policy allows.",
-            ),
-            _ => self.by_default(&address),
-        }
-    }
-
-    /// Whether nothing but one allow for every http, https, ws and wss URL speaks about `verb`.
-    pub fn allows_everywhere(&self, verb: Verb) -> bool {
-        let speaking: Vec<&Rule> = self.rules.iter().filter(|rule| rule.verbs.contains(verb)).collect();
-        speaking.iter().all(|rule| rule.effect == Verdict::Allow) && speaking.iter().any(|rule| rule.is_everywhere())
-    }
-
-    fn by_default(&self, address: &Address) -> Decision {
-        let reason = match address.scheme.as_str() {
-            "http" | "https" | "ws" | "wss" => "no rule allows it".to_owned(),
-            scheme => format!("no rule names the scheme `{scheme}`"),
-        };
-        let advice = format!("Use what the policy allows, or add an allow rule to {}.", self.default.file);
-        Decision::deny(&self.default, reason, advice)
-    }
-
-    fn strictest(&self, verb: Verb, address: &Address) -> Option<&Rule> {
-        let matching = self.rules.iter().filter(|rule| rule.matches(verb, address));
-        // The first of equally strict ones, so that messages do not change when rules are added below.
-        matching.min_by_key(|rule| match rule.effect {
-            Verdict::Deny => 0,
-            Verdict::Confirm => 1,
-            Verdict::Allow => 2,
-        })
+        let layer = Layer::new(LayerKind::Task, vec![self]);
+        let circumstances = Circumstances::of(question, Date::EARLIEST);
+        layer.judge_on_trial(question, &Address::read(question.url), &circumstances)
     }
 }
 
-impl Rule {
-    fn is_everywhere(&self) -> bool {
-        let named = |scheme: &str| match &self.schemes {
-            Schemes::Any => true,
-            Schemes::Named(schemes) => schemes.iter().any(|known| known == scheme),
-        };
-        matches!(self.to, To::Anywhere)
-            && matches!(self.ports, Ports::Any)
-            && self.paths.is_empty()
-            && ["http", "https", "ws", "wss"].into_iter().all(named)
-    }
-
-    fn matches(&self, verb: Verb, address: &Address) -> bool {
-        self.verbs.contains(verb)
-            && self.matches_scheme(address)
-            && self.matches_host(address)
-            && self.matches_port(address)
-            && self.matches_path(address)
-    }
-
-    fn matches_scheme(&self, address: &Address) -> bool {
-        match &self.schemes {
-            // What is judged by its creator has no host; `default` judges the creator.
-            Schemes::Any => !address.by_creator,
-            Schemes::Named(schemes) => schemes.contains(&address.scheme),
-        }
-    }
-
-    fn matches_host(&self, address: &Address) -> bool {
-        match (&self.to, &address.host) {
-            (To::Anywhere, _) => true,
-            (To::Hosts(hosts), Some(host)) => hosts.iter().any(|pattern| pattern.matches(host)),
-            (To::Hosts(_), None) => false,
-        }
-    }
-
-    fn matches_port(&self, address: &Address) -> bool {
-        match &self.ports {
-            Ports::Any => true,
-            Ports::Default => address.default_port,
-            Ports::Named(ports) => address.port.is_some_and(|port| ports.contains(&port)),
-        }
-    }
-
-    fn matches_path(&self, address: &Address) -> bool {
-        self.paths.is_empty()
-            || match self.effect {
-                Verdict::Allow => self.paths.iter().any(|pattern| pattern.matches_all(&address.path)),
-                Verdict::Confirm | Verdict::Deny => self.paths.iter().any(|pattern| pattern.matches_any(&address.path)),
-            }
-    }
+/// A file that a policy includes, for its sets.
+#[derive(Clone, Debug)]
+pub struct Included {
+    /// As messages call it.
+    pub file: String,
+    pub text: String,
 }

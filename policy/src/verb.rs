@@ -73,6 +73,14 @@ impl Verb {
         Verb::ALL.iter().copied().find(|verb| verb.as_str() == text)
     }
 
+    /// Of what the verb asks the network, where nobody says otherwise. `None` for what is no HTTP request of its own.
+    pub fn usual_method(self) -> Option<&'static str> {
+        match self {
+            Verb::Navigate | Verb::Frame | Verb::Subresource | Verb::Worker | Verb::Download => Some("GET"),
+            _ => None,
+        }
+    }
+
     pub(crate) fn group(text: &str) -> Option<&'static [Verb]> {
         match text {
             "*" => Some(Verb::ALL),
@@ -92,6 +100,14 @@ impl fmt::Display for Verb {
 /// A set of verbs, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verbs(u32);
+
+impl From<&[Verb]> for Verbs {
+    fn from(verbs: &[Verb]) -> Verbs {
+        let mut set = Verbs::default();
+        verbs.iter().for_each(|verb| set.insert(*verb));
+        set
+    }
+}
 
 impl Verbs {
     pub(crate) fn insert(&mut self, verb: Verb) {

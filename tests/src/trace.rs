@@ -43,6 +43,7 @@ pub fn config(origin: BrowserOrigin) -> EngineConfig {
         tasks_dir: PathBuf::from("/tasks"),
         temp_dir: PathBuf::from("/tmp"),
         return_focus: true,
+        born_unix_ms: 1_700_000_000_000,
     }
 }
 

@@ -69,6 +69,7 @@ impl Config {
             write_dirs: args.grant_write.iter().map(|dir| directory(dir, "--grant-write")).collect::<Result<_, _>>()?,
             tasks_dir: files::tasks_dir(),
             temp_dir: directory(&std::env::temp_dir(), "TMPDIR")?,
+            born_unix_ms: unix_ms(),
             return_focus: !args.leave_focus,
         };
         let settings = Settings {
@@ -132,6 +133,12 @@ fn browser(args: ServeArgs) -> Result<BrowserConfig, Failure> {
         no_sandbox: args.no_sandbox,
         flags: args.browser_flags,
     }))
+}
+
+/// A clock that is set before 1970 counts as set to it.
+fn unix_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// `NAME[,context=shared][,policy=FILE][,token-file=PATH]`

@@ -1,19 +1,27 @@
 //! The policy file: strict TOML, in which what is not understood is an error with its place, never ignored.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::Range;
 
+use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::Policy;
+use crate::pattern::HostPattern;
+use crate::rules::Included;
+use crate::{Lint, Policy, Severity};
 
 mod hosts;
 mod read;
+mod rule;
+mod settings;
 mod table;
 #[cfg(test)]
 mod tests;
 
-/// What is wrong with a policy file, and where. Line and column are one-based, the column counts characters.
+/// What is wrong with a policy file, and where. Line and column are one-based, the column counts characters; the line is 0
+/// for what stands in no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
     pub file: String,
@@ -24,11 +32,20 @@ pub struct PolicyError {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.message),
+            line => write!(f, "{}:{line}:{}: {}", self.file, self.column, self.message),
+        }
     }
 }
 
 impl std::error::Error for PolicyError {}
+
+impl PolicyError {
+    pub(crate) fn without_place(file: &str, message: impl Into<String>) -> PolicyError {
+        PolicyError { file: file.to_owned(), line: 0, column: 0, message: message.into() }
+    }
+}
 
 type Result<T> = std::result::Result<T, PolicyError>;
 
@@ -37,9 +54,25 @@ type Result<T> = std::result::Result<T, PolicyError>;
 struct Source<'a> {
     file: &'a str,
     text: &'a str,
+    findings: &'a RefCell<Vec<Lint>>,
 }
 
-impl Source<'_> {
+/// Gives the files of a pattern. See [`Policy::parse_with`].
+type Includes<'a> = dyn FnMut(&str) -> std::result::Result<Vec<Included>, String> + 'a;
+
+impl<'a> Source<'a> {
+    fn document(self) -> Result<Spanned<DeTable<'a>>> {
+        DeTable::parse(self.text)
+            .map_err(|error| self.error(error.span().unwrap_or_default(), error.message().replace('\n', ", ")))
+    }
+
+    /// Something for `policy check`.
+    fn find(self, span: Range<usize>, severity: Severity, message: impl Into<String>) {
+        let (line, column) = self.place(span.start);
+        let finding = Lint { severity, file: self.file.to_owned(), line, column, message: message.into() };
+        self.findings.borrow_mut().push(finding);
+    }
+
     fn error(self, span: Range<usize>, message: impl Into<String>) -> PolicyError {
         let (line, column) = self.place(span.start);
         PolicyError { file: self.file.to_owned(), line, column, message: message.into() }
@@ -57,12 +90,24 @@ impl Source<'_> {
     }
 }
 
-pub(crate) fn parse(text: &str, file: &str) -> Result<Policy> {
-    let source = Source { file, text };
+/// A host or an address that was named outside of a file.
+pub(crate) fn bare_host(text: &str, file: &str) -> Result<HostPattern> {
+    let findings = RefCell::default();
+    let source = Source { file, text, findings: &findings };
+    let placed = match text.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(ip) => hosts::network(source, &ip.to_canonical().to_string(), 0..0),
+        Err(_) => hosts::host_name(source, text, 0..0).map(HostPattern::Exact),
+    };
+    placed.map_err(|error| PolicyError::without_place(file, error.message))
+}
+
+pub(crate) fn parse(text: &str, file: &str, includes: &mut Includes<'_>) -> Result<Policy> {
+    let findings = RefCell::default();
+    let source = Source { file, text, findings: &findings };
     if text.trim().is_empty() {
         return Err(source.error(0..0, "the file is empty: a policy begins with `policy = 1` and `default = \"deny\"`"));
     }
-    let document = DeTable::parse(text)
-        .map_err(|error| source.error(error.span().unwrap_or_default(), error.message().replace('\n', ", ")))?;
-    read::policy(source, document.get_ref())
+    let document = source.document()?;
+    let policy = read::policy(source, document.get_ref(), includes)?;
+    Ok(Policy { findings: findings.take(), ..policy })
 }

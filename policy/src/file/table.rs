@@ -66,6 +66,15 @@ impl<'a> Table<'a> {
         text(self.source, self.need(key, example)?, key)
     }
 
+    /// True or false, and false when left out.
+    pub(super) fn flag(&self, key: &str) -> Result<bool> {
+        match self.get(key).map(|value| (value, value.get_ref())) {
+            None => Ok(false),
+            Some((_, DeValue::Boolean(flag))) => Ok(*flag),
+            Some((value, other)) => Err(mistyped(self.source, value, key, "true or false", other)),
+        }
+    }
+
     /// Text that may be left out.
     pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>> {
         self.get(key).map(|value| text(self.source, value, key).map(|(text, _)| text)).transpose()

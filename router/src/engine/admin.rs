@@ -8,7 +8,6 @@ use policy::{Policies, Verb};
 
 use super::Engine;
 use super::calls::Listing;
-use super::gate::describe_navigation;
 use super::io::{
     AdminCommand, AdminError, AdminErrorKind, AdminReply, AdminRequest, ClientInfo, CloseCode, Output, PageInfo,
     StatusInfo, TaskInfo,
@@ -50,13 +49,14 @@ impl Engine {
         let mut released = 0;
         for (id, policies) in policies {
             let Some(task) = self.tasks.get_mut(&id) else { continue };
-            task.policy = policies;
+            task.set_policy(policies);
             for page in self.page_ids(id) {
                 let Some(url) = self.targets.get(&page).map(|target| target.info.url.clone()) else { continue };
-                if let Some(decision) = self.forbids(id, Verb::Navigate, &url, Some(Cause::Client)) {
-                    let sentence = decision.sentence(&describe_navigation(&url));
-                    self.release(page, &format!("its task's policy was narrowed; {sentence}"));
+                if let Some(judged) = self.forbids(id, Verb::Navigate, &url, Some(Cause::Client)) {
+                    self.release_denied(page, "its task's policy was narrowed", &judged);
                     released += 1;
+                } else {
+                    self.gate_requests_of(page);
                 }
             }
         }

@@ -146,16 +146,16 @@ impl Engine {
         let Some(session) = params["sessionId"].as_str().and_then(SessionId::new) else { return };
         let Some(info) = TargetInfo::read(&params["targetInfo"]) else { return };
         let waiting = params["waitingForDebugger"].as_bool().unwrap_or(false);
-        match self.calls.first_attach(info.id) {
+        match self.calls.is_attaching(info.id) {
             // The response says whose it is, and comes right after: nothing of a session on which nothing is enabled can come
             // between the two. (A page is not attached by anybody before the root's auto-attach has told of it.)
-            Some(_) => {
+            true => {
                 if let Some(target) = self.targets.get_mut(&info.id) {
                     target.info.title = info.title;
                     target.info.url = info.url;
                 }
             }
-            None => self.auto_attached(session, info, waiting),
+            false => self.auto_attached(session, info, waiting),
         }
     }
 
@@ -221,11 +221,12 @@ impl Engine {
                 page,
                 parent,
                 scope,
-                worlds: FxHashSet::default(),
+                worlds: FxHashMap::default(),
                 unique_worlds: FxHashMap::default(),
                 hidden_worlds: FxHashSet::default(),
                 hidden_scripts: FxHashSet::default(),
                 setup_in_flight: 0,
+                hears_log: false,
                 told_requests: FxHashSet::default(),
             })),
         );
@@ -245,7 +246,10 @@ impl Engine {
         let Some(session) = params["sessionId"].as_str().and_then(SessionId::new) else { return };
         let Some(info) = TargetInfo::read(&params["targetInfo"]) else { return };
         self.learn_child(page, &info);
-        self.sessions.insert(session, Session::Guard { page });
+        self.sessions.insert(session, Session::Guard { page, target: info.id });
+        if info.kind == "service_worker" {
+            return self.guard_worker_below(page, session);
+        }
         self.own(
             Some(session),
             "Target.setAutoAttach",
@@ -253,7 +257,8 @@ impl Engine {
             Purpose::Nothing,
         );
         self.own(Some(session), "Page.enable", &json!({}), Purpose::Nothing);
-        self.own(Some(session), "Page.getFrameTree", &json!({}), Purpose::FrameTree(page));
+        self.gate_requests(page, session);
+        self.own(Some(session), "Page.getFrameTree", &json!({}), Purpose::FrameTree { page, told_by: info.id });
         self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
     }
 
@@ -378,7 +383,7 @@ impl Engine {
     /// A command that was not sent, for its size: an error to whoever waits for it, and whatever else waits goes on.
     pub(super) fn too_large(&mut self, purpose: Purpose) {
         match purpose {
-            Purpose::Client { to, learn } => {
+            Purpose::Client { to, learn, .. } => {
                 self.refuse(to, &Refusal::too_large());
                 let session = to.session.and_then(|shown| self.clients.get(&to.client)?.sessions.get(&shown).copied());
                 if let (Learn::Setup, Some(Shown::Real(session))) = (learn, session) {

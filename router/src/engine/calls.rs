@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use ownership::id::{ClientId, ClientSessionId, ContextId, SessionId, TargetId, TaskId};
+use ownership::id::{ClientId, ClientSessionId, ContextId, FrameId, SessionId, TargetId, TaskId};
 
+use super::documents::Met;
 use super::focus::FocusStep;
 use super::info::Filter;
 use super::io::AdminRequest;
@@ -24,8 +25,14 @@ pub enum Learn {
     Nothing,
     /// Sets a page up; a document that waits for the page's clients goes on only when these are answered.
     Setup,
-    /// `executionContextId` of an isolated world.
-    World,
+    /// `executionContextId` of an isolated world in that frame.
+    World {
+        frame: Option<FrameId>,
+    },
+    /// Whether the frame goes where `Page.navigate` sent it.
+    Navigate {
+        frame: Option<FrameId>,
+    },
     /// A mouse press or touch, which takes the focus where there are windows.
     Press,
     /// `windowId` of this page's window.
@@ -73,6 +80,8 @@ pub enum Purpose {
     Client {
         to: ReplyTo,
         learn: Learn,
+        /// What it was judged for, where the answer has to be judged again.
+        met: Option<Met>,
     },
     Root(RootStep),
     /// The browser context of an isolated task.
@@ -100,9 +109,15 @@ pub enum Purpose {
     },
     /// One of the guard's gates on this page.
     Gate(TargetId),
-    FrameTree(TargetId),
+    /// The frames of a page, told on the session of this target of it.
+    FrameTree {
+        page: TargetId,
+        told_by: TargetId,
+    },
     /// A client's init script, in force on the guard's session for the first document.
     Mirror(TargetId),
+    /// A session of the guard's on a service worker of the task's own.
+    WorkerGuard(TargetId),
     Attach(AttachCall),
     /// The window of a tab that may be a click's, or of the page in which it was.
     ClickWindow {
@@ -190,12 +205,12 @@ impl Calls {
         self.in_flight.values().map(|call| &call.purpose)
     }
 
-    /// In the order in which they were sent; only for the few root calls for which order matters.
-    pub fn first_attach(&self, target: TargetId) -> Option<AttachCall> {
-        // Attaches to one target are told apart by client afterwards, so any of them is as good as the oldest.
-        self.purposes().find_map(|purpose| match purpose {
-            Purpose::Attach(call) if call.target == target => Some(*call),
-            _ => None,
+    /// Whether a session on that target has been asked for, a client's or the guard's, and is not there yet.
+    pub fn is_attaching(&self, target: TargetId) -> bool {
+        self.purposes().any(|purpose| match purpose {
+            Purpose::Attach(call) => call.target == target,
+            Purpose::WorkerGuard(worker) => *worker == target,
+            _ => false,
         })
     }
 }

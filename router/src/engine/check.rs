@@ -73,14 +73,30 @@ impl Engine {
         let number = || value.as_i64().ok_or_else(|| Refusal::invalid_params(&format!("{path} must be an integer")));
         match kind {
             ParamKind::Target => self.check_target(to.client, text()?).map(|_| ()),
-            ParamKind::Frame => self.check_frame(session, text()?),
+            ParamKind::Frame => {
+                self.check_frame(session, text()?)?;
+                judged.frame = FrameId::new(text()?);
+                Ok(())
+            }
             ParamKind::Context => self.check_context(to.client, text()?).map(|_| ()),
             ParamKind::Session => self.check_session(to.client, text()?),
             ParamKind::Window => self.check_window(to.client, number()?),
             ParamKind::Download => self.check_download(to.client, text()?).map(|_| ()),
-            ParamKind::World => self.check_world(session, number()?),
-            ParamKind::UniqueWorld => self.check_unique_world(session, text()?),
-            ParamKind::Object => self.check_object(session, text()?),
+            ParamKind::World => {
+                self.check_world(session, number()?)?;
+                judged.frame = self.frame_of_world(session, number()?);
+                Ok(())
+            }
+            ParamKind::UniqueWorld => {
+                let world = self.check_unique_world(session, text()?)?;
+                judged.frame = self.frame_of_world(session, world);
+                Ok(())
+            }
+            ParamKind::Object => {
+                self.check_object(session, text()?)?;
+                judged.frame = world_of_handle(text()?).and_then(|world| self.frame_of_world(session, world));
+                Ok(())
+            }
             ParamKind::NonNegative => match value.as_f64() {
                 Some(number) if number >= 0.0 => Ok(()),
                 _ => Err(Refusal::invalid_params(&format!("{path} must be a number that is not negative"))),
@@ -162,17 +178,20 @@ impl Engine {
     /// Execution contexts are told on each session; one that the client saw on another of its sessions on the same target
     /// is as good.
     fn check_world(&self, session: Option<SessionId>, world: i64) -> Result<(), Refusal> {
-        match self.sessions_beside(session).any(|session| session.worlds.contains(&world)) {
+        match self.sessions_beside(session).any(|session| session.worlds.contains_key(&world)) {
             true => Ok(()),
             false => Err(Refusal::unknown_world()),
         }
     }
 
-    fn check_unique_world(&self, session: Option<SessionId>, world: &str) -> Result<(), Refusal> {
-        match self.sessions_beside(session).any(|session| session.unique_worlds.contains_key(world)) {
-            true => Ok(()),
-            false => Err(Refusal::unknown_unique_world()),
-        }
+    fn check_unique_world(&self, session: Option<SessionId>, world: &str) -> Result<i64, Refusal> {
+        let mut beside = self.sessions_beside(session);
+        let known = beside.find_map(|session| session.unique_worlds.get(world).copied());
+        known.ok_or_else(Refusal::unknown_unique_world)
+    }
+
+    fn frame_of_world(&self, session: Option<SessionId>, world: i64) -> Option<FrameId> {
+        self.sessions_beside(session).find_map(|session| session.worlds.get(&world)?.frame)
     }
 
     /// A handle names its execution context (`<isolate>.<context>.<number>`). One that leads into an extension's world is
@@ -183,7 +202,10 @@ impl Engine {
         if hidden { Err(Refusal::unknown_world()) } else { Ok(()) }
     }
 
-    fn sessions_beside(&self, session: Option<SessionId>) -> impl Iterator<Item = &super::state::ClientSession> {
+    pub(super) fn sessions_beside(
+        &self,
+        session: Option<SessionId>,
+    ) -> impl Iterator<Item = &super::state::ClientSession> {
         let session = session.and_then(|session| self.client_session(session));
         let client = session.map(|session| session.client);
         session

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use ownership::Change;
 use ownership::id::{ContextId, DownloadId, FrameId, SessionId, TargetId, TaskId};
-use policy::{Decision, Question, Verb};
+use policy::{Question, Verb};
 use rustc_hash::FxHashMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Engine;
+use super::audit::Judgement;
 use super::calls::Purpose;
-use super::gate::describe;
 use super::io::{FileWork, Keep, Kept, Naming, Output, Place, Record, RecordKind};
 use super::state::TaskState;
 use crate::wire::value_of;
@@ -180,9 +180,8 @@ impl Engine {
     }
 
     fn denies_download(&mut self, task: TaskId, page: TargetId, context: Option<ContextId>, url: &str) -> bool {
-        if let Some(decision) = self.forbids_download(task, page, url) {
-            let message = decision.sentence(&describe("download from", url));
-            self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message });
+        if let Some(judged) = self.forbids_download(task, page, url) {
+            self.blocked(page, &judged);
             return true;
         }
         // What the end of a task has not cancelled yet does not begin.
@@ -197,7 +196,7 @@ impl Engine {
         wishes.max_by_key(|wish| wish.order).is_some_and(|wish| matches!(wish.wanted, Wanted::Deny))
     }
 
-    fn forbids_download(&self, task: TaskId, page: TargetId, url: &str) -> Option<Decision> {
+    fn forbids_download(&self, task: TaskId, page: TargetId, url: &str) -> Option<Judgement> {
         let task = self.tasks.get(&task)?;
         let document = self.targets.get(&page).map_or("", |target| target.info.url.as_str());
         // What a blank page of the task's makes, the task makes.
@@ -205,8 +204,7 @@ impl Engine {
         let question = Question::new(Verb::Download, url)
             .created_by(Some(if blank { "task" } else { document }))
             .on_behalf_of((!blank).then_some(document));
-        let decision = task.policy.judge(&question);
-        (!decision.allowed()).then_some(decision)
+        Judgement::unless_allowed(task.policy.judge(&question), Verb::Download, url)
     }
 
     // --- going on -----------------------------------------------------------------------------------------------

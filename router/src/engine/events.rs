@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Engine;
 use super::calls::Purpose;
 use super::check::{values_at, world_of_handle};
+use super::state::World;
 use crate::wire::{read_lossy, value_of};
 
 const EXTENSION: &str = "chrome-extension://";
@@ -186,10 +187,11 @@ impl Engine {
             return;
         }
         if let Some(session) = self.client_session_mut(session) {
-            session.worlds.insert(id);
-            if let Some(unique) = world["uniqueId"].as_str() {
-                session.unique_worlds.insert(unique.to_owned(), id);
-            }
+            let unique = world["uniqueId"].as_str().map(str::to_owned);
+            session.unique_worlds.extend(unique.clone().map(|unique| (unique, id)));
+            let frame = world["auxData"]["frameId"].as_str().and_then(FrameId::new);
+            let is_default = world["auxData"]["isDefault"] == true;
+            session.worlds.insert(id, World { frame, unique, is_default });
         }
         self.deliver(session, "Runtime.executionContextCreated", raw);
     }
@@ -198,7 +200,7 @@ impl Engine {
         let Some(id) = params["executionContextId"].as_i64() else { return };
         let known = self.client_session_mut(session).is_some_and(|session| {
             session.unique_worlds.retain(|_, world| *world != id);
-            session.worlds.remove(&id)
+            session.worlds.remove(&id).is_some()
         });
         if known {
             self.deliver(session, "Runtime.executionContextDestroyed", raw);

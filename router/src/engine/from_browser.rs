@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 
 use super::Engine;
 use super::calls::{Call, Learn, Purpose, ReplyTo};
-use super::state::{OwnContext, Session};
+use super::documents::Met;
+use super::state::{OwnContext, Session, World};
 use crate::wire::{BrowserMessage, Outcome, parse_browser_message, value_of};
 use ownership::Change;
 use ownership::id::{ContextId, WindowId};
@@ -36,13 +37,14 @@ impl Engine {
             self.touch_deadline();
         }
         match call.purpose {
-            Purpose::Client { to, learn } => self.client_answered(call.session, to, learn, outcome),
+            Purpose::Client { to, learn, met } => self.client_answered(call.session, to, learn, met, outcome),
             Purpose::Root(step) => self.root_answered(step, outcome),
             Purpose::TaskContext(task) => self.task_context_answered(task, outcome),
             Purpose::OpenPage { task, .. } => self.open_page_answered(task, outcome),
             Purpose::CreatePage { to, task, .. } => self.create_page_answered(to, task, outcome),
             Purpose::Gate(target) => self.gate_answered(target, outcome),
-            Purpose::FrameTree(target) => self.frame_tree_answered(target, outcome),
+            Purpose::FrameTree { page, told_by } => self.frame_tree_answered(page, told_by, outcome),
+            Purpose::WorkerGuard(worker) => self.worker_guard_answered(worker, outcome),
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
             Purpose::RunThenDetach { session, to } => self.ran_and_detaches(session, to),
             Purpose::LetGo { session, parent } => self.child_let_go(session, parent),
@@ -55,18 +57,24 @@ impl Engine {
         }
     }
 
-    fn client_answered(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, outcome: Outcome<'_>) {
+    fn client_answered(
+        &mut self,
+        session: Option<SessionId>,
+        to: ReplyTo,
+        learn: Learn,
+        met: Option<Met>,
+        outcome: Outcome<'_>,
+    ) {
         if let Outcome::Result(result) = outcome {
             self.learn(session, to, learn, result);
         }
-        match outcome {
-            Outcome::Result(result) => self.result(to, result.get()),
-            Outcome::Error(error) => {
-                if let Learn::Context { .. } | Learn::ContextDisposed(_) = learn {
-                    self.odd("context", format!("the browser would not make or dispose a context: {}", error.get()));
-                }
-                self.error(to, error.get());
-            }
+        if let Learn::Navigate { frame: Some(frame) } = learn {
+            self.navigate_answered(frame, outcome);
+        }
+        if let Some(refusal) = met.and_then(|met| self.refuse_by_now(to.client, &met)) {
+            self.refuse(to, &refusal);
+        } else {
+            self.tell_outcome(to, learn, outcome);
         }
         if learn == Learn::Press {
             self.give_focus_back();
@@ -76,13 +84,28 @@ impl Engine {
         }
     }
 
+    fn tell_outcome(&mut self, to: ReplyTo, learn: Learn, outcome: Outcome<'_>) {
+        match outcome {
+            Outcome::Result(result) => match matches!(learn, Learn::Navigate { .. }) {
+                true => self.tell_navigated(to, result),
+                false => self.result(to, result.get()),
+            },
+            Outcome::Error(error) => {
+                if let Learn::Context { .. } | Learn::ContextDisposed(_) = learn {
+                    self.odd("context", format!("the browser would not make or dispose a context: {}", error.get()));
+                }
+                self.error(to, error.get());
+            }
+        }
+    }
+
     fn learn(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, result: &RawValue) {
         match learn {
-            Learn::Nothing | Learn::Setup | Learn::Press => {}
-            Learn::World => {
+            Learn::Nothing | Learn::Setup | Learn::Press | Learn::Navigate { .. } => {}
+            Learn::World { frame } => {
                 let world = value_of(Some(result))["executionContextId"].as_i64();
                 if let (Some(world), Some(session)) = (world, session.and_then(|id| self.client_session_mut(id))) {
-                    session.worlds.insert(world);
+                    session.worlds.entry(world).or_insert(World { frame, ..World::default() });
                 }
             }
             Learn::Window(page) => {
@@ -135,7 +158,13 @@ impl Engine {
                 }
             }
             "Target.targetCrashed" => self.target_crashed(params),
-            "Fetch.requestPaused" => self.document_paused(&value_of(params)),
+            "Fetch.requestPaused" => {
+                let params = value_of(params);
+                match params["resourceType"] == "Document" || !self.root_fetch_is_wide {
+                    true => self.document_paused(&params),
+                    false => self.root_request_paused(&params),
+                }
+            }
             "Browser.downloadWillBegin" => self.download_began(params),
             "Browser.downloadProgress" => self.download_progressed(params),
             _ => {}
@@ -144,11 +173,14 @@ impl Engine {
 
     fn session_event(&mut self, session: SessionId, method: &str, params: Option<&RawValue>) {
         match self.sessions.get(&session) {
-            Some(Session::Guard { page }) => {
-                let page = *page;
+            Some(Session::Guard { page, target }) => {
+                let (page, target) = (*page, *target);
+                if method == "Fetch.requestPaused" {
+                    return self.request_paused(session, page, &value_of(params));
+                }
                 if super::gate::is_guard_event(method) {
                     self.touch_deadline();
-                    self.guard_event(page, method, &value_of(params));
+                    self.guard_event(page, target, method, &value_of(params));
                 }
             }
             Some(Session::Client(_)) => self.client_session_event(session, method, params),

@@ -2,15 +2,16 @@
 
 use std::borrow::Cow;
 
-use ownership::id::{ClientId, ClientSessionId, SessionId};
+use ownership::id::{ClientId, ClientSessionId, FrameId, SessionId};
 use policy::methods::{self, Action, Row};
 use policy::{Permitted, Request, Surface, admit, decide};
 use rustc_hash::FxHashSet;
 use serde_json::Value;
 
 use super::Engine;
+use super::audit::Judgement;
 use super::calls::{Learn, Purpose, ReplyTo};
-use super::gate::describe_navigation;
+use super::documents::Met;
 use super::io::{CloseCode, Output};
 use super::refusal::Refusal;
 use super::state::{Cause, Shown};
@@ -111,6 +112,7 @@ impl Engine {
             self.settle_paused(session, row.method, raw)?;
             self.refuse_what_kills(session, row.method)?;
             self.refuse_hidden_scripts(session, raw)?;
+            self.refuse_lasting_script(session, row, raw)?;
             let permitted = self.permit_forward(
                 to,
                 row,
@@ -119,8 +121,10 @@ impl Engine {
                 Forward { session: Some(session), method: row.method, params: raw },
             )?;
             self.note_navigation(session, row.method);
+            self.note_log(session, row.method);
             let learn = if is_press(row.method, raw) { Learn::Press } else { learn_from(row.method) };
-            self.forward(to, permitted, learn);
+            let met = self.meets(session, row);
+            self.forward_meeting(to, met, permitted, learn);
             return Ok(());
         }
         // What is judged is what is sent: parsed once, and rendered again from the parsed value.
@@ -137,7 +141,9 @@ impl Engine {
         };
         self.settle_paused(session, row.method, raw)?;
         self.refuse_hidden_scripts(session, raw)?;
+        self.refuse_lasting_script(session, row, raw)?;
         let judged = self.check_params(to, Some(session), row, &params)?;
+        self.bind_to_document(session, row, &mut params)?;
         if row.method == "Page.navigate" && !judged.urls.iter().all(|(_, url)| policy::is_url(url)) {
             return Err(Refusal::invalid_url());
         }
@@ -150,13 +156,28 @@ impl Engine {
             Forward { session: Some(session), method: row.method, params: &params },
         )?;
         self.note_navigation(session, row.method);
-        self.forward(to, permitted, learn_from(row.method));
+        let learn = match row.method {
+            "Page.createIsolatedWorld" => Learn::World { frame: judged.frame },
+            "Page.navigate" => self.goes_by_command(session, &judged),
+            method => learn_from(method),
+        };
+        let met = self.meets(session, row);
+        self.forward_meeting(to, met, permitted, learn);
         Ok(())
+    }
+
+    fn goes_by_command(&mut self, session: SessionId, judged: &Judged) -> Learn {
+        let page = self.client_session(session).map(|session| session.page);
+        let frame = judged.frame.or_else(|| page.and_then(|page| FrameId::new(page.as_str())));
+        if let (Some(frame), Some((_, url))) = (frame, judged.urls.first()) {
+            self.frame_goes_to(frame, Some(url));
+        }
+        Learn::Navigate { frame }
     }
 
     /// Decides, and turns a command into one that may be sent.
     pub(super) fn permit<T>(
-        &self,
+        &mut self,
         to: ReplyTo,
         row: &'static Row,
         surface: Surface,
@@ -167,6 +188,11 @@ impl Engine {
         let Some(task) = task else {
             return Err(Refusal::ours("the task of this connection has ended; connect to another one"));
         };
+        if let Some(session) = self.session_of(to)
+            && let Some(judged) = self.forbidden_at_document(session, row, judged.frame)
+        {
+            return Err(self.denied(to.client, row.method, &judged));
+        }
         let urls: Vec<_> = judged.urls.iter().map(|(verb, url)| (*verb, url.as_str())).collect();
         let read_paths: Vec<_> = judged.read_paths.iter().map(String::as_str).collect();
         let write_paths: Vec<_> = judged.write_paths.iter().map(String::as_str).collect();
@@ -179,16 +205,30 @@ impl Engine {
             write_paths: &write_paths,
         };
         let decision = decide(&task.policy, &self.grants, &request);
-        admit(&decision, thing).ok_or_else(|| {
-            let what = judged.urls.first().map(|(_, url)| describe_navigation(url));
-            Refusal::denied(&decision, what.as_deref().unwrap_or(row.method))
-        })
+        match admit(&decision, thing) {
+            Some(permitted) => Ok(permitted),
+            None => {
+                let (verb, object) = match judged.urls.first() {
+                    Some((verb, url)) => (Some(*verb), url.clone()),
+                    None => (None, row.method.to_owned()),
+                };
+                Err(self.denied(to.client, row.method, &Judgement { decision, verb, object }))
+            }
+        }
+    }
+
+    /// The session of Chromium's on which a client is answered.
+    pub(super) fn session_of(&self, to: ReplyTo) -> Option<SessionId> {
+        match self.clients.get(&to.client)?.sessions.get(&to.session?)? {
+            Shown::Real(session) => Some(*session),
+            Shown::Browser { .. } => None,
+        }
     }
 
     /// As `permit`, for a command that goes on with the client's own parameters: no foreign id leaves in it, wherever it
     /// stands. (After the checks of the table, whose answers do not tell a foreign thing from one that never existed.)
     pub(super) fn permit_forward<'a>(
-        &self,
+        &mut self,
         to: ReplyTo,
         row: &'static Row,
         surface: Surface,
@@ -201,6 +241,11 @@ impl Engine {
 
     /// Every frame to the browser that carries out a client's command is rendered here, from what was permitted.
     pub(super) fn forward(&mut self, to: ReplyTo, command: Permitted<Forward<'_>>, learn: Learn) {
+        self.forward_meeting(to, None, command, learn);
+    }
+
+    /// The same, for a command whose answer is judged again if it comes from another document.
+    fn forward_meeting(&mut self, to: ReplyTo, met: Option<Met>, command: Permitted<Forward<'_>>, learn: Learn) {
         let Forward { session, method, params } = command.into_inner();
         let learn = self.learn_target(session, learn);
         if learn == Learn::Setup
@@ -212,7 +257,7 @@ impl Engine {
             Some(session) => self.mirror(session, method, params),
             None => Cow::Borrowed(params),
         };
-        self.transmit(session, method, &params, Purpose::Client { to, learn }, Some(to.client), false);
+        self.transmit(session, method, &params, Purpose::Client { to, learn, met }, Some(to.client), false);
     }
 
     /// The door for commands of clients to the browser: what was permitted, and nothing else.
@@ -250,6 +295,18 @@ impl Engine {
         }
     }
 
+    /// Whether what is blocked is to be told to this session.
+    fn note_log(&mut self, session: SessionId, method: &str) {
+        let hears = match method {
+            "Log.enable" => true,
+            "Log.disable" => false,
+            _ => return,
+        };
+        if let Some(session) = self.client_session_mut(session) {
+            session.hears_log = hears;
+        }
+    }
+
     /// Who moves the page next, as far as we know: the person moves it when nobody else has said so.
     fn note_navigation(&mut self, session: SessionId, method: &str) {
         if !matches!(method, "Page.navigate" | "Page.reload" | "Page.navigateToHistoryEntry") {
@@ -276,6 +333,8 @@ pub struct Judged {
     pub urls: Vec<(policy::Verb, String)>,
     pub read_paths: Vec<String>,
     pub write_paths: Vec<String>,
+    /// The frame that it names, by its id or by an execution context in it.
+    pub frame: Option<FrameId>,
     /// Set where the command names a context: whether that one is the profile's.
     pub shared_profile: Option<bool>,
 }
@@ -294,7 +353,6 @@ fn names_script<'p>(params: &'p Value, hidden: &FxHashSet<String>) -> Option<&'p
 
 fn learn_from(method: &str) -> Learn {
     match method {
-        "Page.createIsolatedWorld" => Learn::World,
         method if is_setup(method) => Learn::Setup,
         _ => Learn::Nothing,
     }

@@ -2,15 +2,17 @@
 //! page is about to hold a document that its task may not, clients are detached before the commit and the page is let go.
 
 use ownership::id::{FrameId, SessionId, TargetId, TaskId};
-use ownership::{Change, TargetKind};
-use policy::{Decision, Policies, Question, Verb};
+use ownership::{Change, Lineage, TargetKind};
+use policy::{Policies, Question, Verb};
 use serde_json::{Value, json};
 
 use super::Engine;
+use super::audit::Judgement;
 use super::calls::Purpose;
 use super::clicks::origin;
 use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
+use super::requests::http_method;
 use super::state::{Cause, Navigation};
 
 /// Schemes whose documents commit without a network request. Other unknown schemes (`mailto:`, `tel:`) never commit.
@@ -57,7 +59,7 @@ const NO_URL: &str = "an untold URL";
 
 /// Documents that say nothing of anybody: the error page (whose target URL reads as the URL that failed), the initial
 /// document of every page, and none yet.
-fn always_holdable(url: &str) -> bool {
+pub(super) fn always_holdable(url: &str) -> bool {
     url.is_empty()
         || url.starts_with("chrome-error:")
         || url == "about:blank"
@@ -79,23 +81,29 @@ impl Engine {
     // --- judging ------------------------------------------------------------------------------------------------
 
     /// `None`: may be held. `by`: who asked for it; a document that nobody of the task's asked for has no creator there.
-    pub(super) fn forbids(&self, task: TaskId, verb: Verb, url: &str, by: Option<Cause>) -> Option<Decision> {
-        if always_holdable(url) {
+    pub(super) fn forbids(&self, task: TaskId, verb: Verb, url: &str, by: Option<Cause>) -> Option<Judgement> {
+        self.forbids_question(task, &Question::new(verb, url).created_by(by.map(|_| "task")))
+    }
+
+    fn forbids_question(&self, task: TaskId, question: &Question<'_>) -> Option<Judgement> {
+        if always_holdable(question.url) {
             return None;
         }
-        // Without its task nothing may be held.
-        let Some(task) = self.tasks.get(&task) else {
-            return Some(Policies::built_in().judge(&Question::new(verb, "")));
+        let decision = match self.tasks.get(&task) {
+            Some(task) => task.policy.judge(question),
+            // Without its task nothing may be held.
+            None => Policies::built_in().judge(&Question::new(question.verb, "")),
         };
-        let decision = task.policy.judge(&Question::new(verb, url).created_by(by.map(|_| "task")));
-        (!decision.allowed()).then_some(decision)
+        Judgement::unless_allowed(decision, question.verb, question.url)
     }
 
     // --- events of guard sessions -------------------------------------------------------------------------------
 
-    pub(super) fn guard_event(&mut self, page: TargetId, method: &str, params: &Value) {
+    /// `target`: on whose session it came, the page's or that of an OOPIF of it.
+    pub(super) fn guard_event(&mut self, page: TargetId, target: TargetId, method: &str, params: &Value) {
         match method {
             "Page.frameAttached" => {
+                self.learn_new_frame(page, target, params);
                 if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
                     self.change(Change::FrameAttached { frame, page });
                 }
@@ -104,7 +112,7 @@ impl Engine {
             "Page.frameRequestedNavigation" => self.frame_requested_navigation(page, params),
             "Page.frameStartedNavigating" => self.frame_started_navigating(page, params),
             "Page.frameStoppedLoading" => self.frame_stopped_loading(page, params),
-            "Page.frameNavigated" => self.frame_navigated(page, params),
+            "Page.frameNavigated" => self.frame_navigated(page, target, params),
             "Page.navigatedWithinDocument" => self.navigated_within_document(page, params),
             // A beforeunload dialog brings its page's window to the front.
             "Page.javascriptDialogOpening" if params["type"] == "beforeunload" => self.give_focus_back(),
@@ -144,13 +152,15 @@ impl Engine {
         }
         if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
             self.hidden_frames.remove(&frame);
+            self.documents.remove(&frame);
             self.change(Change::FrameDetached { frame });
         }
     }
 
-    pub(super) fn learn_frame_tree(&mut self, page: TargetId, tree: &Value) {
+    pub(super) fn learn_frame_tree(&mut self, page: TargetId, told_by: TargetId, tree: &Value) {
         let mut trees = vec![tree];
         while let Some(tree) = trees.pop() {
+            self.learn_document(page, told_by, &tree["frame"]);
             if let Some(frame) = tree["frame"]["id"].as_str().and_then(FrameId::new) {
                 self.change(Change::FrameAttached { frame, page });
             }
@@ -190,6 +200,11 @@ impl Engine {
     fn frame_started_navigating(&mut self, page: TargetId, params: &Value) {
         let Some(task) = self.ledger.owner(page) else { return };
         let Some(url) = params["url"].as_str() else { return };
+        if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new)
+            && load_of(url) != Load::External
+        {
+            self.frame_goes_to(frame, Some(url));
+        }
         if !self.is_main_frame(page, params) {
             return self.child_frame_started_navigating(task, page, params, url);
         }
@@ -208,7 +223,7 @@ impl Engine {
         if let Some(target) = self.targets.get_mut(&page) {
             target.navigation = Some(navigation);
         }
-        let Some(decision) = denied else { return };
+        let Some(judged) = denied else { return };
         let why = match load_of(url) {
             Load::Local => "it commits without a request that could be failed",
             _ if by_person => "the person went there",
@@ -217,7 +232,7 @@ impl Engine {
             }
             _ => return, // Root `Fetch` will pause it and fail it.
         };
-        self.release(page, &format!("{why}; {}", decision.sentence(&describe_navigation(url))));
+        self.release_denied(page, why, &judged);
     }
 
     fn child_frame_started_navigating(&mut self, task: TaskId, page: TargetId, params: &Value, url: &str) {
@@ -226,10 +241,11 @@ impl Engine {
         self.change(Change::FrameAttached { frame, page });
         // Fetch vetoes what it sees. A local document in a frame (an extension's page, above all) stays with the page,
         // but no client may have a session in it.
-        if load_of(url) != Load::Local || self.forbids(task, Verb::Frame, url, Some(Cause::Page)).is_none() {
+        let forbidden = self.forbids(task, Verb::Frame, url, Some(Cause::Page)).filter(|_| load_of(url) == Load::Local);
+        let Some(judged) = forbidden else {
             self.hidden_frames.remove(&frame);
             return;
-        }
+        };
         self.hidden_frames.insert(frame);
         self.change(Change::FrameAttached { frame, page }); // Known, so that it is forgotten with its page.
         let Some(id) = TargetId::new(frame.as_str()) else { return };
@@ -239,7 +255,8 @@ impl Engine {
             self.own_first(parent, "Target.detachFromTarget", &json!({"sessionId": session.as_str()}));
             self.session_gone(session);
         }
-        let message = format!("frame {frame} of page {page} is not given to clients: {}", describe_navigation(url));
+        let id = self.audit(task, None, "", &judged);
+        let message = format!("frame {frame} of page {page} is not given to clients: {} [{id}]", judged.sentence());
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message });
     }
 
@@ -250,6 +267,9 @@ impl Engine {
 
     /// `mailto:`, downloads and 204 end here, without a commit: nothing is released for them.
     fn frame_stopped_loading(&mut self, page: TargetId, params: &Value) {
+        if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
+            self.frame_goes_to(frame, None);
+        }
         if self.is_main_frame(page, params)
             && let Some(target) = self.targets.get_mut(&page)
         {
@@ -258,9 +278,10 @@ impl Engine {
         }
     }
 
-    fn frame_navigated(&mut self, page: TargetId, params: &Value) {
+    fn frame_navigated(&mut self, page: TargetId, told_by: TargetId, params: &Value) {
         let frame = &params["frame"];
         let Some(id) = frame["id"].as_str().and_then(FrameId::new) else { return };
+        self.learn_document(page, told_by, frame);
         self.change(Change::FrameAttached { frame: id, page });
         let is_main = id.as_str() == page.as_str();
         if let Some(target) = self.targets.get_mut(&page) {
@@ -290,9 +311,8 @@ impl Engine {
         let Some(task) = self.ledger.owner(page) else { return };
         // A blob: or data: document that commits here was made by the page or by a client: nobody else has its URL.
         let by = cause.or((load_of(url) == Load::Local && url.starts_with("blob:")).then_some(Cause::Page));
-        if let Some(decision) = self.forbids(task, Verb::Navigate, url, by) {
-            let sentence = decision.sentence(&describe_navigation(url));
-            self.release(page, &format!("its document was committed before it could be stopped; {sentence}"));
+        if let Some(judged) = self.forbids(task, Verb::Navigate, url, by) {
+            self.release_denied(page, "its document was committed before it could be stopped", &judged);
         }
     }
 
@@ -305,9 +325,11 @@ impl Engine {
     }
 
     fn navigated_within_document(&mut self, page: TargetId, params: &Value) {
-        if self.is_main_frame(page, params)
-            && let Some(url) = params["url"].as_str().map(str::to_owned)
-        {
+        let Some(url) = params["url"].as_str().map(str::to_owned) else { return };
+        if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
+            self.document_url_changed(frame, &url);
+        }
+        if self.is_main_frame(page, params) {
             self.judge_commit(page, &url, Some(Cause::Page));
         }
     }
@@ -335,7 +357,18 @@ impl Engine {
         };
         let is_main = frame.as_str() == page.as_str();
         let verb = if is_main { Verb::Navigate } else { Verb::Frame };
-        let Some(decision) = self.forbids(task, verb, url, Some(Cause::Page)) else {
+        if is_main {
+            self.frame_goes_to(frame, Some(url));
+        }
+        let question = Question::new(verb, url).created_by(Some("task")).with_method(http_method(params));
+        let question = question.on_behalf_of(self.initiator_of_document(frame));
+        let forbidden = self.forbids_question(task, &question);
+        // The first document of a page that another one opened is what it was opened for.
+        let forbidden = forbidden.or_else(|| match is_main && self.is_new_popup(page) {
+            true => self.forbids_question(task, &Question { verb: Verb::Popup, ..question }),
+            false => None,
+        });
+        let Some(judged) = forbidden else {
             return match self.targets.get(&page).is_some_and(|target| target.hold.is_some()) && is_main {
                 true => self.keep_paused(page, request),
                 false => self.continue_document(request),
@@ -346,15 +379,26 @@ impl Engine {
                 .targets
                 .get(&page)
                 .is_some_and(|target| target.navigation.as_ref().is_some_and(|navigation| navigation.by_person));
-        let sentence = decision.sentence(&describe_navigation(url));
         if by_person {
             // The person followed a redirect to where the task may not be: theirs to see, ours to leave.
-            self.release(page, &format!("the person went there; {sentence}"));
+            self.release_denied(page, "the person went there", &judged);
             return self.continue_document(request);
         }
         let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
         self.own(None, "Fetch.failRequest", &params, Purpose::Nothing);
-        self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message: sentence });
+        self.blocked(page, &judged);
+    }
+
+    fn is_new_popup(&self, page: TargetId) -> bool {
+        let opened = matches!(self.ledger.lineage(page), Some(Lineage::OpenedBy(_) | Lineage::ClickedIn(_)));
+        opened && self.targets.get(&page).is_some_and(|target| !target.committed)
+    }
+
+    /// Releases a page because of what it holds or is about to hold.
+    pub(super) fn release_denied(&mut self, page: TargetId, why: &str, judged: &Judgement) {
+        let Some(task) = self.ledger.owner(page) else { return };
+        let id = self.audit(task, None, "", judged);
+        self.release(page, &format!("{why}; {} [{id}]", judged.sentence()));
     }
 
     fn page_of_frame(&self, frame: FrameId) -> Option<TargetId> {
@@ -364,7 +408,7 @@ impl Engine {
         })
     }
 
-    fn continue_document(&mut self, request: &str) {
+    pub(super) fn continue_document(&mut self, request: &str) {
         let params = json!({"requestId": request});
         self.own_first(None, "Fetch.continueRequest", &params);
     }
@@ -388,18 +432,6 @@ impl Engine {
     }
 }
 
-/// The object of a sentence, without query or fragment: refusals are logged.
-pub(super) fn describe_navigation(url: &str) -> String {
-    describe("navigate to", url)
-}
-
-pub(super) fn describe(verb: &str, url: &str) -> String {
-    let end = url.find(['?', '#']).unwrap_or(url.len());
-    let end = (0..=end.min(300)).rev().find(|at| url.is_char_boundary(*at)).unwrap_or(0);
-    // It goes into the log: nothing in it may begin a line of its own.
-    format!("{verb} {}", url[..end].replace(char::is_control, " "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -417,11 +449,5 @@ mod tests {
         ] {
             assert!(load_of(url) == load, "{url}");
         }
-    }
-
-    #[test]
-    fn a_described_url_has_no_query() {
-        assert_eq!(describe_navigation("https://a.test/x?secret=1#y"), "navigate to https://a.test/x");
-        describe_navigation(&"é".repeat(400));
     }
 }

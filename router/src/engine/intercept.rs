@@ -7,8 +7,6 @@ use serde_json::value::RawValue;
 
 use super::Engine;
 use super::calls::Purpose;
-use super::gate::describe_navigation;
-use super::io::{Record, RecordKind};
 use super::refusal::Refusal;
 use super::state::Cause;
 use crate::wire::value_of;
@@ -64,11 +62,10 @@ impl Engine {
         if params["resourceType"] != "Document" {
             return false;
         }
-        let Some(decision) = self.forbids(task, verb, url, Some(Cause::Page)) else { return false };
+        let Some(judged) = self.forbids(task, verb, url, Some(Cause::Page)) else { return false };
         let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
         self.own(Some(session), "Fetch.failRequest", &params, Purpose::Nothing);
-        let message = decision.sentence(&describe_navigation(url));
-        self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message });
+        self.blocked(page, &judged);
         true
     }
 }

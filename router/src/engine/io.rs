@@ -38,6 +38,8 @@ pub struct EngineConfig {
     pub tasks_dir: PathBuf,
     /// The OS temp directory (absolute, canonical).
     pub temp_dir: PathBuf,
+    /// The wall clock when the engine was made: milliseconds since 1970, for timestamps of log entries.
+    pub born_unix_ms: u64,
     /// Give the keyboard focus back to the person's tab when an agent's click or popup has taken it.
     pub return_focus: bool,
 }

@@ -4,9 +4,12 @@
 mod admin;
 mod answers;
 mod attach;
+mod audit;
+mod binding;
 mod calls;
 mod check;
 mod clicks;
+mod documents;
 mod downloads;
 mod events;
 mod focus;
@@ -20,6 +23,7 @@ mod leave;
 mod mirror;
 mod pages;
 mod refusal;
+mod requests;
 mod startup;
 mod state;
 mod tasks;
@@ -32,7 +36,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ownership::id::{ClientId, ClientSessionId, ContextId, SessionId, TargetId, TaskId};
+use ownership::id::{ClientId, ClientSessionId, ContextId, FrameId, SessionId, TargetId, TaskId};
 use ownership::{Change, Ledger};
 use policy::Grants;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -84,20 +88,30 @@ pub struct Engine {
     expected: Vec<clicks::Expected>,
     undecided: Vec<Undecided>,
     hidden_frames: HiddenFrames,
+    documents: FxHashMap<FrameId, documents::Document>,
     focus: focus::Focus,
     downloads: downloads::Downloads,
     /// Browser contexts in which a target was seen; whose they are the ledger says.
     seen_contexts: FxHashSet<ContextId>,
     /// Scopes of service workers, by browser context and registration.
     worker_scopes: FxHashMap<ContextId, FxHashMap<String, String>>,
+    /// The browser's own `Fetch` looks at more than documents.
+    root_fetch_is_wide: bool,
     said_once: FxHashSet<String>,
+    /// How many records the audit was given; with the prefix, the id of the last one.
+    audits: u64,
+    /// Keeps the ids of two runs apart.
+    audit_prefix: String,
+    /// When this engine was made.
+    born: Instant,
     deadline: Cell<Option<Instant>>,
     deadline_is_stale: Cell<bool>,
 }
 
 impl Engine {
     /// `draw` gives 128 random bits for each session id; a test gives a counter.
-    pub fn new(config: EngineConfig, now: Instant, draw: Box<dyn FnMut() -> [u8; 16]>) -> Engine {
+    pub fn new(config: EngineConfig, now: Instant, mut draw: Box<dyn FnMut() -> [u8; 16]>) -> Engine {
+        let audit_prefix = draw().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         let grants = Grants {
             read_dirs: config.read_dirs.clone(),
             write_dirs: config.write_dirs.clone(),
@@ -121,11 +135,16 @@ impl Engine {
             expected: Vec::new(),
             undecided: Vec::new(),
             hidden_frames: HiddenFrames::default(),
+            documents: FxHashMap::default(),
             focus: focus::Focus::default(),
             downloads: downloads::Downloads::default(),
             seen_contexts: FxHashSet::default(),
             worker_scopes: FxHashMap::default(),
+            root_fetch_is_wide: false,
             said_once: FxHashSet::default(),
+            audits: 0,
+            audit_prefix,
+            born: now,
             deadline: Cell::new(None),
             deadline_is_stale: Cell::new(true),
         }
@@ -171,7 +190,7 @@ impl Engine {
 
     /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
     #[doc(hidden)]
-    pub fn footprint(&self) -> [(&'static str, usize); 9] {
+    pub fn footprint(&self) -> [(&'static str, usize); 10] {
         [
             ("tasks", self.tasks.len()),
             ("clients", self.clients.len()),
@@ -180,6 +199,7 @@ impl Engine {
             ("targets", self.targets.len()),
             ("undecided", self.undecided.len()),
             ("hidden frames", self.hidden_frames.len()),
+            ("documents", self.documents.len()),
             ("contexts with workers", self.worker_scopes.len()),
             ("downloads", self.downloads.running()),
         ]
@@ -298,6 +318,12 @@ impl Engine {
 
     fn draw_session(&mut self) -> ClientSessionId {
         ClientSessionId::from_bytes((self.draw)())
+    }
+
+    /// Milliseconds since 1970, for what clients are told.
+    fn unix_ms(&self) -> u64 {
+        let lived = self.now.saturating_duration_since(self.born).as_millis();
+        self.config.born_unix_ms.saturating_add(u64::try_from(lived).unwrap_or(u64::MAX))
     }
 
     fn launched(&self) -> bool {

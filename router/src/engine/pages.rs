@@ -39,11 +39,15 @@ impl Engine {
         // matched with the click.
         let (claim, click) = self.attribute_click(&info);
         let worker_of = self.whose_service_worker(&info);
+        let is_shared_worker = info.kind == "shared_worker";
         let target = self.targets.entry(id).or_insert_with(|| Target::new(info));
         target.claim = target.claim.or(claim);
         target.click = target.click.take().or(click);
         if let Some(task) = worker_of {
             self.claim_service_worker(id, task);
+        }
+        if is_shared_worker {
+            self.shared_workers_changed();
         }
     }
 
@@ -60,6 +64,7 @@ impl Engine {
         if let Some(target) = self.targets.get_mut(&id) {
             target.hold = Some(Hold { since: self.now, awaited: Vec::new(), paused_documents: Vec::new() });
         }
+        self.guard_worker(id);
         self.show(id);
     }
 
@@ -85,10 +90,14 @@ impl Engine {
         // Whether or not it is still anybody's: a task can be over before its pages are.
         self.forget_guards(id);
         self.forget_hidden_frames(id);
+        self.forget_documents(id);
         self.forget_children(id);
         self.change(Change::Gone { target: id });
         self.targets.remove(&id);
         self.undecided.retain(|undecided| undecided.target != id);
+        if self.root_fetch_is_wide {
+            self.shared_workers_changed();
+        }
         self.recheck_waiters();
     }
 
@@ -234,7 +243,7 @@ impl Engine {
         let Some(context) = target.info.context else { return };
         target.guard = Some(guard);
         target.hold = waiting.then(|| Hold { since: self.now, awaited: Vec::new(), paused_documents: Vec::new() });
-        self.sessions.insert(guard, Session::Guard { page: id });
+        self.sessions.insert(guard, Session::Guard { page: id, target: id });
         self.change(Change::Claimed { target: id, task, kind: TargetKind::Page, context, lineage });
         let message = format!("page {id} is this task's: {lineage:?}");
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Claimed, message });
@@ -250,12 +259,17 @@ impl Engine {
     /// waited for: a held `noopener` popup has no renderer yet, and answers only once it runs (measured).
     fn put_up_gates(&mut self, id: TargetId, guard: SessionId) {
         // Before any client's setAutoAttach on this page: holds of children are serial in that order.
-        let related = json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": [{"type": "iframe"}]});
+        let mut kinds = vec![json!({"type": "iframe"})];
+        if self.has_gated_requests(id) && self.context_is_own(id) {
+            kinds.push(json!({"type": "service_worker"}));
+        }
+        let related = json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": kinds});
         self.own(Some(guard), "Target.setAutoAttach", &related, Purpose::Gate(id));
         self.own(Some(guard), "Page.enable", &json!({}), Purpose::Gate(id));
         let focus = json!({"enabled": true});
         self.own(Some(guard), "Emulation.setFocusEmulationEnabled", &focus, Purpose::Gate(id));
-        self.own(Some(guard), "Page.getFrameTree", &json!({}), Purpose::FrameTree(id));
+        self.own(Some(guard), "Page.getFrameTree", &json!({}), Purpose::FrameTree { page: id, told_by: id });
+        self.gate_requests(id, guard);
         // Tells the scopes of the profile's service workers, which answer for documents that `Fetch` never sees.
         self.own(Some(guard), "ServiceWorker.enable", &json!({}), Purpose::Nothing);
     }
@@ -268,10 +282,10 @@ impl Engine {
         }
     }
 
-    pub(super) fn frame_tree_answered(&mut self, id: TargetId, outcome: Outcome<'_>) {
+    pub(super) fn frame_tree_answered(&mut self, id: TargetId, told_by: TargetId, outcome: Outcome<'_>) {
         if let Outcome::Result(result) = outcome {
             let result = value_of(Some(result));
-            self.learn_frame_tree(id, &result["frameTree"]);
+            self.learn_frame_tree(id, told_by, &result["frameTree"]);
         }
     }
 
@@ -388,6 +402,7 @@ impl Engine {
             self.session_gone(session);
         }
         self.forget_hidden_frames(id);
+        self.forget_documents(id);
         if let Some(guard) = guard {
             self.let_go(guard);
             self.guard_gone(guard);
@@ -415,7 +430,7 @@ impl Engine {
 
     /// The guard is no more, and the guards below it if it was the page's own. What they were asked is never answered.
     pub(super) fn guard_gone(&mut self, guard: SessionId) {
-        let Some(Session::Guard { page }) = self.sessions.remove(&guard) else { return };
+        let Some(Session::Guard { page, .. }) = self.sessions.remove(&guard) else { return };
         self.calls.drain_session(guard);
         if self.targets.get(&page).is_none_or(|target| target.guard.is_none()) {
             self.forget_guards(page);
@@ -424,7 +439,7 @@ impl Engine {
 
     /// A page that closes need not tell of the sessions below its own.
     fn forget_guards(&mut self, page: TargetId) {
-        let of_page = |session: &Session| matches!(session, Session::Guard { page: other } if *other == page);
+        let of_page = |session: &Session| matches!(session, Session::Guard { page: other, .. } if *other == page);
         let guards: Vec<SessionId> =
             self.sessions.iter().filter(|(_, session)| of_page(session)).map(|(id, _)| *id).collect();
         for guard in guards {
@@ -442,6 +457,11 @@ impl Engine {
     fn forget_hidden_frames(&mut self, page: TargetId) {
         let ledger = &self.ledger;
         self.hidden_frames.retain(|frame| ledger.page_of_frame(*frame).is_some_and(|other| other != page));
+    }
+
+    /// Whether a page is in a browser context of its task's own.
+    pub(super) fn context_is_own(&self, page: TargetId) -> bool {
+        self.ledger.context_of(page).is_some_and(|context| self.ledger.owner_of_context(context).is_some())
     }
 
     pub(super) fn context_of_task(&self, task: TaskId) -> Option<ContextId> {

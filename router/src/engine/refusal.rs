@@ -1,7 +1,6 @@
 //! What a client is told when it does not get what it asked for: Chromium's own words for things that do not exist for
 //! it, and one sentence of ours for what the policy or the table refuses.
 
-use policy::Decision;
 use serde_json::json;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +23,12 @@ impl Refusal {
         self.message.starts_with("tabwarden: ") || self.message == UNKNOWN_TARGET
     }
 
-    pub fn denied(decision: &Decision, what: &str) -> Refusal {
-        Refusal::new(-32000, decision.sentence(what))
+    /// `id`: of its record in the audit.
+    pub fn denied(sentence: &str, id: Option<&str>) -> Refusal {
+        match id {
+            Some(id) => Refusal::new(-32000, format!("{sentence} [{id}]")),
+            None => Refusal::new(-32000, sentence),
+        }
     }
 
     pub fn ours(message: impl std::fmt::Display) -> Refusal {

@@ -7,6 +7,7 @@ use ownership::id::{ContextId, TargetId};
 
 use super::calls::{Purpose, RootStep};
 use super::io::Output;
+use super::requests::every_document;
 use super::{Engine, Value};
 use crate::wire::{Outcome, value_of};
 
@@ -29,11 +30,7 @@ impl Engine {
                     {"type": "browser", "exclude": true}, {"type": "tab", "exclude": true},
                     {"type": "browser_ui", "exclude": true}, {}]}),
             ),
-            // The only gate that sees the first request of ctrl-click tabs and of createTarget{url}.
-            RootStep::Fetch => (
-                "Fetch.enable",
-                json!({"patterns": [{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}]}),
-            ),
+            RootStep::Fetch => ("Fetch.enable", every_document()),
             // The only thing that holds a popup before its first request. Pages only: a service worker whose hold ends by
             // detaching never starts (measured), and that would be the person's.
             RootStep::AutoAttach => (

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ownership::Lineage;
 use ownership::id::{ClientId, ClientSessionId, ContextId, FrameId, SessionId, TargetId, TaskId};
-use policy::Policies;
+use policy::{Policies, Verb};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::calls::ReplyTo;
@@ -31,6 +31,8 @@ pub struct Task {
     /// The context shown as the default one: the task's own, or the profile's.
     pub context: Option<ContextId>,
     pub policy: Arc<Policies>,
+    /// By verb: whether the policy allows it on every document that the task can hold.
+    pub free: Vec<bool>,
     pub idle_ttl: Option<Duration>,
     pub idle_since: Instant,
     pub labels: BTreeMap<String, String>,
@@ -45,9 +47,25 @@ pub struct Task {
 }
 
 impl Task {
+    pub fn set_policy(&mut self, policy: Arc<Policies>) {
+        self.free = free_verbs(&policy);
+        self.policy = policy;
+    }
+
+    /// Whether the policy may stop something that a page loads beside its documents.
+    pub fn gates_requests(&self) -> bool {
+        let free = |verb: Verb| self.free.get(verb as usize).copied().unwrap_or(false);
+        !(free(Verb::Subresource) && free(Verb::Worker))
+    }
+
     pub fn shared(&self) -> bool {
         self.context_kind == TaskContext::Shared
     }
+}
+
+/// By verb: whether the policy allows it on every document that a task can hold. Worked out once, since every command asks.
+pub fn free_verbs(policy: &Policies) -> Vec<bool> {
+    Verb::ALL.iter().map(|verb| policy.allows_everywhere(*verb)).collect()
 }
 
 /// What a client asked of its root, or of a browser session beside it.
@@ -112,6 +130,8 @@ pub enum Session {
     /// Tabwarden's own, on an owned page or on an OOPIF of it.
     Guard {
         page: TargetId,
+        /// The page itself, or an OOPIF or service worker of it.
+        target: TargetId,
     },
     Client(Box<ClientSession>),
 }
@@ -128,7 +148,7 @@ pub struct ClientSession {
     /// Where its events of attaching and detaching appear.
     pub scope: Option<ClientSessionId>,
     /// Execution contexts that the client was told of; others do not exist for it (extension worlds).
-    pub worlds: FxHashSet<i64>,
+    pub worlds: FxHashMap<i64, World>,
     pub unique_worlds: FxHashMap<String, i64>,
     /// Worlds of extensions, which were not told.
     pub hidden_worlds: FxHashSet<i64>,
@@ -136,8 +156,21 @@ pub struct ClientSession {
     pub hidden_scripts: FxHashSet<String>,
     /// Set-up commands that are not answered yet.
     pub setup_in_flight: usize,
+    /// It has enabled the `Log` domain.
+    pub hears_log: bool,
     /// Requests paused by its own interception, as far as it was told of them.
     pub told_requests: FxHashSet<String>,
+}
+
+/// An execution context that a client was told of.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    /// The frame in which it is; `None` in a worker.
+    pub frame: Option<FrameId>,
+    /// By which it can be named without being mistaken for one of another process.
+    pub unique: Option<String>,
+    /// The page's own, in which an `evaluate` without a context runs.
+    pub is_default: bool,
 }
 
 /// Where a top-level target of ours stands.
@@ -222,6 +255,10 @@ pub struct Target {
     pub crashed: bool,
     /// Its loads go past service workers.
     pub bypasses_workers: bool,
+    /// Why the last document that it asked for was blocked, until that is told.
+    pub blocked: Option<String>,
+    /// Counts the changes of the documents that it holds.
+    pub generation: u64,
 }
 
 impl Target {
@@ -243,6 +280,8 @@ impl Target {
             committed: false,
             crashed: false,
             bypasses_workers: false,
+            blocked: None,
+            generation: 0,
         }
     }
 }

@@ -9,11 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::Engine;
 use super::calls::{Purpose, ReplyTo};
-use super::gate::describe_navigation;
 use super::io::{
     AdminError, AdminErrorKind, AdminReply, AdminRequest, CloseCode, Output, TaskContext, TaskSpec, is_task_name,
 };
-use super::state::{Task, TaskState};
+use super::state::{Task, TaskState, free_verbs};
 use crate::wire::Outcome;
 
 /// How many refusals `task show` can list.
@@ -53,7 +52,7 @@ impl Engine {
         if let Some(url) = &spec.open {
             let decision = spec.policy.judge(&Question::new(Verb::Navigate, url).created_by(Some("task")));
             if !decision.allowed() {
-                return error(AdminErrorKind::Invalid, decision.sentence(&describe_navigation(url)));
+                return error(AdminErrorKind::Invalid, decision.sentence(&format!("navigate to {url}")));
             }
         }
         let id = TaskId(self.next_task);
@@ -82,6 +81,7 @@ impl Engine {
                 state: if shared { TaskState::Active } else { TaskState::Starting },
                 context_kind: spec.context,
                 context: if shared { self.browser.default_context } else { None },
+                free: free_verbs(&spec.policy),
                 policy: spec.policy,
                 idle_ttl: spec.idle_ttl,
                 idle_since: self.now,

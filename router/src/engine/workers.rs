@@ -45,14 +45,22 @@ impl Engine {
             let forbids = |verb| self.forbids(task, verb, scope, Some(Cause::Page)).is_some();
             forbids(Verb::Navigate) || forbids(Verb::Frame)
         });
-        let Some(target) = self.targets.get_mut(&page).filter(|target| forbidden && !target.bypasses_workers) else {
+        let Some(target) = self.targets.get(&page).filter(|target| forbidden && !target.bypasses_workers) else {
             return;
         };
-        target.bypasses_workers = true;
-        let guard = target.guard;
+        if let Some(guard) = target.guard {
+            self.bypass_workers(page, guard);
+        }
+    }
+
+    /// From now on what the page, or the OOPIF whose guard that is, loads goes past service workers.
+    pub(super) fn bypass_workers(&mut self, page: TargetId, guard: SessionId) {
+        if let Some(target) = self.targets.get_mut(&page).filter(|target| target.guard == Some(guard)) {
+            target.bypasses_workers = true;
+        }
         let no_bodies = json!({"maxTotalBufferSize": 0, "maxResourceBufferSize": 0});
-        self.own(guard, "Network.enable", &no_bodies, Purpose::Nothing);
-        self.own(guard, "Network.setBypassServiceWorker", &json!({"bypass": true}), Purpose::Nothing);
+        self.own(Some(guard), "Network.enable", &no_bodies, Purpose::Nothing);
+        self.own(Some(guard), "Network.setBypassServiceWorker", &json!({"bypass": true}), Purpose::Nothing);
     }
 
     // --- those of a task's own context ------------------------------------------------------------------------------
@@ -77,7 +85,7 @@ impl Engine {
         for (session, wish) in wishes {
             match wish {
                 Wish::Run(to) => {
-                    let purpose = Purpose::Client { to, learn: Learn::Nothing };
+                    let purpose = Purpose::Client { to, learn: Learn::Nothing, met: None };
                     self.transmit(
                         Some(session),
                         "Runtime.runIfWaitingForDebugger",
@@ -112,7 +120,7 @@ impl Engine {
             return self.refuse(to, &Refusal::no_such_child_session());
         };
         let params = json!({"sessionId": session.as_str()}).to_string();
-        let purpose = Purpose::Client { to, learn: Learn::Nothing };
+        let purpose = Purpose::Client { to, learn: Learn::Nothing, met: None };
         self.transmit(Some(parent), "Target.detachFromTarget", &params, purpose, Some(to.client), false);
     }
 }

@@ -196,6 +196,11 @@ export class Site {
         person.open = response;
         return this.#serve(person);
       }
+      // A document, or a script, of the test's own making.
+      case '/html':
+        return page('made for a test', q('body') ?? '');
+      case '/js':
+        return response.writeHead(200, { 'content-type': 'text/javascript', 'access-control-allow-origin': '*', 'service-worker-allowed': '/' }).end(q('code') ?? '');
       case '/beacon': case '/report':
         return response.writeHead(200, { 'access-control-allow-origin': '*', 'content-type': 'text/plain' }).end('ok');
       default:

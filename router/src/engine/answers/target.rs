@@ -293,7 +293,7 @@ impl Engine {
                 let params = json!({"sessionId": session.as_str()}).to_string();
                 let command = Forward { session: parent, method: ask.row.method, params: &params };
                 let permitted = self.permit(to, ask.row, ask.surface, &Judged::default(), command)?;
-                self.send_permitted(to, permitted, Purpose::Client { to, learn: Learn::Nothing });
+                self.send_permitted(to, permitted, Purpose::Client { to, learn: Learn::Nothing, met: None });
             }
         }
         Ok(())

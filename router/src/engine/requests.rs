@@ -1,0 +1,191 @@
+//! What pages load beside their documents: judged at the guard's own `Fetch`, on the session of the page, of each OOPIF of it
+//! and of each service worker of the task's own context.
+//!
+//! On those sessions and not on the browser's, where a request names its frame alone: that of a frame which a script has just
+//! made can be told before the frame is. It stands only where the task's policy may stop a request. The guard was attached
+//! before any client, so its `Fetch` is the one next to the network and sees what a client's own interception made of a URL.
+//! Requests of dedicated workers come on the session of the page.
+
+use ownership::id::{FrameId, SessionId, TargetId, TaskId};
+use policy::{Question, Verb};
+use serde_json::{Value, json};
+
+use super::Engine;
+use super::audit::Judgement;
+use super::calls::Purpose;
+use super::info::TargetInfo;
+use super::io::{Record, RecordKind};
+use super::state::Session;
+use crate::wire::{Outcome, value_of};
+
+impl Engine {
+    /// Puts up the gate on a guard's session, where the policy of the page's task needs one.
+    pub(super) fn gate_requests(&mut self, page: TargetId, guard: SessionId) {
+        if !self.has_gated_requests(page) {
+            return;
+        }
+        self.own(Some(guard), "Fetch.enable", &every_request(), Purpose::Gate(page));
+        // The profile's workers serve the person too, so nothing of theirs is paused: owned pages go past them.
+        if !self.context_is_own(page) {
+            self.bypass_workers(page, guard);
+        }
+    }
+
+    pub(super) fn has_gated_requests(&self, page: TargetId) -> bool {
+        self.task_of_page(page).is_some_and(|(_, task)| task.gates_requests())
+    }
+
+    /// The policy was narrowed: the gate goes up on the guards that have been there without one.
+    pub(super) fn gate_requests_of(&mut self, page: TargetId) {
+        let of_page = |session: &Session| matches!(session, Session::Guard { page: other, .. } if *other == page);
+        let mut guards: Vec<SessionId> =
+            self.sessions.iter().filter(|(_, session)| of_page(session)).map(|(id, _)| *id).collect();
+        guards.sort_unstable();
+        for guard in guards {
+            self.gate_requests(page, guard);
+        }
+    }
+
+    // --- workers ------------------------------------------------------------------------------------------------
+
+    /// A service worker of a task's own context, held by the guard of a page: its requests pause there from the first one.
+    pub(super) fn guard_worker_below(&mut self, page: TargetId, session: SessionId) {
+        self.gate_requests(page, session);
+        self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
+    }
+
+    /// The same worker again, from the browser's session: it may outlive the page below which it was held.
+    pub(super) fn guard_worker(&mut self, worker: TargetId) {
+        if self.has_gated_requests(worker) {
+            let params = json!({"targetId": worker.as_str(), "flatten": true});
+            self.own(None, "Target.attachToTarget", &params, Purpose::WorkerGuard(worker));
+        }
+    }
+
+    pub(super) fn worker_guard_answered(&mut self, worker: TargetId, outcome: Outcome<'_>) {
+        // An error: it is gone already.
+        let Outcome::Result(result) = outcome else { return };
+        let Some(session) = value_of(Some(result))["sessionId"].as_str().and_then(SessionId::new) else { return };
+        if self.ledger.owner(worker).is_none() {
+            return self.own(
+                None,
+                "Target.detachFromTarget",
+                &json!({"sessionId": session.as_str()}),
+                Purpose::Nothing,
+            );
+        }
+        self.sessions.insert(session, Session::Guard { page: worker, target: worker });
+        self.gate_requests(worker, session);
+    }
+
+    /// Shared workers have no session that could be held in time (measured: the first requests of one went by). The browser's
+    /// own `Fetch` sees them all and names the worker, so it looks at every request while there is such a worker; those of
+    /// the person's tabs go on at once. The worker's script is asked for by its page after the worker was told of.
+    pub(super) fn shared_workers_changed(&mut self) {
+        let gated = |info: &TargetInfo| {
+            let owner = info.context.and_then(|context| self.ledger.owner_of_context(context));
+            info.kind == "shared_worker"
+                && owner.and_then(|task| self.tasks.get(&task)).is_some_and(|task| task.gates_requests())
+        };
+        let wide = self.targets.values().any(|target| gated(&target.info));
+        if wide == self.root_fetch_is_wide {
+            return;
+        }
+        self.root_fetch_is_wide = wide;
+        let looked_at = if wide { every_request() } else { every_document() };
+        self.own(None, "Fetch.enable", &looked_at, Purpose::Nothing);
+    }
+
+    /// A request other than a document's, paused on the browser's session.
+    pub(super) fn root_request_paused(&mut self, params: &Value) {
+        let Some(request) = params["requestId"].as_str() else { return };
+        let requester = params["frameId"].as_str().and_then(TargetId::new).and_then(|id| self.targets.get(&id));
+        let worker = requester.filter(|target| target.info.kind == "shared_worker").map(|target| target.info.clone());
+        let owner = worker.as_ref().and_then(|info| self.ledger.owner_of_context(info.context?));
+        let judged = worker.as_ref().zip(owner).and_then(|(info, owner)| self.judge(owner, params, Some(&info.url)));
+        let Some((judged, task)) = judged.zip(owner) else { return self.continue_document(request) };
+        let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
+        self.own(None, "Fetch.failRequest", &params, Purpose::Nothing);
+        let id = self.audit(task, None, "", &judged);
+        let message = format!("{} [{id}]", judged.sentence());
+        self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message });
+    }
+
+    // --- pauses -------------------------------------------------------------------------------------------------
+
+    /// A request of an owned page is paused on a guard's session.
+    pub(super) fn request_paused(&mut self, guard: SessionId, page: TargetId, params: &Value) {
+        let Some(request) = params["requestId"].as_str() else { return };
+        // Documents pause once more on the browser's session, and are judged there.
+        let is_document = params["resourceType"] == "Document";
+        match self.judge_request(page, params).filter(|_| !is_document) {
+            None => {
+                let params = json!({"requestId": request});
+                self.own(Some(guard), "Fetch.continueRequest", &params, Purpose::Nothing);
+            }
+            Some(judged) => {
+                let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
+                self.own(Some(guard), "Fetch.failRequest", &params, Purpose::Nothing);
+                self.blocked(page, &judged);
+            }
+        }
+    }
+
+    /// `None`: it may go on.
+    fn judge_request(&self, page: TargetId, params: &Value) -> Option<Judgement> {
+        let requester = params["frameId"].as_str().unwrap_or_default();
+        let initiator = self.initiator(requester).or_else(|| self.initiator(page.as_str()));
+        self.judge(self.ledger.owner(page)?, params, initiator)
+    }
+
+    fn judge(&self, task: TaskId, params: &Value, initiator: Option<&str>) -> Option<Judgement> {
+        let task = self.tasks.get(&task)?;
+        let url = params["request"]["url"].as_str().unwrap_or_default();
+        // Nothing of the network is behind these: whose they are, the document that has them is.
+        if ["data:", "blob:"].iter().any(|local| url.starts_with(local)) {
+            return None;
+        }
+        let method = http_method(params);
+        let verbs = verbs_of(params["resourceType"].as_str().unwrap_or_default());
+        verbs.iter().find_map(|verb| {
+            let question = Question::new(*verb, url).on_behalf_of(initiator).with_method(method);
+            Judgement::unless_allowed(task.policy.judge(&question), *verb, url)
+        })
+    }
+
+    /// What a frame's document was asked for by: the document above it. Of a top document nobody can be sure.
+    pub(super) fn initiator_of_document(&self, frame: FrameId) -> Option<&str> {
+        let parent = self.documents.get(&frame)?.parent?;
+        self.origin_document(parent)
+    }
+}
+
+/// All types: some of those that events name cannot be named in a pattern (`TextTrack`; measured).
+fn every_request() -> Value {
+    json!({"patterns": [{"urlPattern": "*", "requestStage": "Request"}]})
+}
+
+/// What the browser's own `Fetch` looks at: it is the only gate that sees the first request of ctrl-click tabs and of
+/// `createTarget{url}`.
+pub(super) fn every_document() -> Value {
+    json!({"patterns": [{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}]})
+}
+
+/// A worker's script comes as `Other`, like a page's icon: it has to be allowed as both.
+fn verbs_of(resource_type: &str) -> &'static [Verb] {
+    match resource_type {
+        "Other" => &[Verb::Subresource, Verb::Worker],
+        _ => &[Verb::Subresource],
+    }
+}
+
+/// The method by which a request is judged. A preflight asks for the method that it announces.
+pub(super) fn http_method(params: &Value) -> Option<&str> {
+    let request = &params["request"];
+    if params["resourceType"] == "Preflight" {
+        let headers = request["headers"].as_object()?;
+        let announced = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("access-control-request-method"));
+        return announced.and_then(|(_, method)| method.as_str());
+    }
+    request["method"].as_str()
+}
