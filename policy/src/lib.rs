@@ -29,7 +29,7 @@ pub use date::Date;
 pub use decide::{Grants, Request, Surface, decide};
 pub use decision::{Decision, Permitted, RuleRef, Verdict, admit};
 pub use file::PolicyError;
-pub use limits::{Limit, Limits};
+pub use limits::{Limit, Limits, common_dirs};
 pub use lint::{Lint, Severity};
 pub use policies::{LayerKind, Policies, Question};
 pub use rules::{Included, Policy, TestFailure};

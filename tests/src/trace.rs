@@ -12,6 +12,7 @@
 //! page P1 [context=CTX] [opener=P0] [url=URL]    a page appears (guard session G-P1) and takes its gates
 //! attached P1 R1                          the oldest attachToTarget for P1 is answered, with the session R1
 //! kept GUID PATH [c1=PATH|c2=!WHY]        a download is in the task's directory, and at these places   kept GUID !WHY
+//! found PATH[>LINKED] !WHY                where the paths are that are looked for, and where links in them lead
 //! c1> ID METHOD JSON [@SESSION]           c1>> RAW TEXT
 //! b> event METHOD JSON [@SESSION]         b> reply METHOD JSON         b> error METHOD CODE TEXT      b>> RAW TEXT
 //!   b< METHOD JSON [@SESSION] [for c1]    c1< ID result JSON           c1< ID error CODE TEXT         c1< event METHOD JSON
@@ -19,7 +20,7 @@
 //!
 //! Sessions that the engine makes up are shown as `S1`, `S2`, … in the order of their making.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use policy::{Policies, Policy};
 use router::engine::Engine;
 use router::engine::io::{
     AdminCommand, AdminReply, AdminRequest, BrowserOrigin, EngineConfig, FileWork, Input, Kept, Output, Place,
-    RecordKind, TaskContext, TaskSpec,
+    RealPath, RecordKind, TaskContext, TaskSpec,
 };
 use serde_json::{Value, json};
 
@@ -39,6 +40,7 @@ pub fn config(origin: BrowserOrigin) -> EngineConfig {
         origin,
         max_tasks: 3,
         read_dirs: vec![PathBuf::from("/granted")],
+        reads_by_default: true,
         write_dirs: Vec::new(),
         tasks_dir: PathBuf::from("/tasks"),
         temp_dir: PathBuf::from("/tmp"),
@@ -83,6 +85,8 @@ pub struct Runner {
     tasks: BTreeMap<String, TaskId>,
     requests: u64,
     output: Vec<String>,
+    /// Requests for paths that wait for `found`.
+    looking: VecDeque<u64>,
 }
 
 fn client(name: &str) -> ClientId {
@@ -135,6 +139,7 @@ impl Runner {
             tasks: BTreeMap::new(),
             requests: 0,
             output: Vec::new(),
+            looking: VecDeque::new(),
         }
     }
 
@@ -190,6 +195,7 @@ impl Runner {
             "lost" => self.input(Input::BrowserLost { reason: "the trace says so".into() }),
             "drain" => self.input(Input::Drain),
             "kept" => self.kept(rest),
+            "found" => self.found(rest),
             "page" => self.page(rest),
             "attached" => self.attached(rest),
             "b>>" => self.input(Input::BrowserFrame { text: rest }),
@@ -217,6 +223,18 @@ impl Runner {
         let placed = places.split('|').filter(|text| !text.is_empty()).map(place).collect();
         let outcome = said(path).map(|path| Kept { path, placed });
         self.input(Input::DownloadKept { download, outcome });
+    }
+
+    fn found(&mut self, rest: &str) {
+        let found = rest.split(' ').map(|text| match text.strip_prefix('!') {
+            Some(why) => Err(why.to_owned()),
+            None => {
+                let mut paths = text.split('>').map(PathBuf::from);
+                Ok(RealPath { path: paths.next().expect("a path"), links_to: paths.collect() })
+            }
+        });
+        let request = self.looking.pop_front().expect("paths are looked for");
+        self.input(Input::PathsFound { request, found: found.collect() });
     }
 
     fn admin(&mut self, command: AdminCommand) {
@@ -461,6 +479,10 @@ impl Runner {
             Output::Drained => "drained".to_owned(),
             Output::Files(work) => match work {
                 FileWork::MakeTaskDir { name } => format!("make the directory of {name}"),
+                FileWork::FindPaths { client, request, paths } => {
+                    self.looking.push_back(request);
+                    format!("find {paths:?} for c{}", client.0)
+                }
                 FileWork::Discard { written } => format!("discard {}", written.display()),
                 FileWork::Keep(work) => {
                     let place = |to: &Place| format!(" c{}={} {:?}", to.client.0, to.dir.display(), to.naming);

@@ -278,7 +278,7 @@ impl Engine {
                 places.push(Place { client, dir: dir.clone(), naming: *naming });
             }
         }
-        let grants = self.grants.clone();
+        let grants = self.grants_of(Some(task));
         let keep = Keep { download: id, task, task_name, written, suggested, places, grants };
         self.outputs.push_back(Output::Files(FileWork::Keep(Box::new(keep))));
     }

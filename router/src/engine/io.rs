@@ -30,6 +30,8 @@ pub struct EngineConfig {
     pub max_tasks: usize,
     /// Directories below which a client may name files for uploads (absolute, already canonical).
     pub read_dirs: Vec<PathBuf>,
+    /// Nobody named them: a policy that names others is followed instead.
+    pub reads_by_default: bool,
     /// Directories below which clients may have their downloads placed (absolute, canonical), beside
     /// `<temp_dir>/playwright-artifacts-*`, which Playwright makes at each connect.
     pub write_dirs: Vec<PathBuf>,
@@ -124,6 +126,11 @@ pub enum Input<'a> {
         download: DownloadId,
         outcome: Result<Kept, String>,
     },
+    /// The answer to [`FileWork::FindPaths`], in the same order.
+    PathsFound {
+        request: u64,
+        found: Vec<Result<RealPath, String>>,
+    },
     /// Orderly end: tasks in a launched browser go with it; in an attached one, pages that the tasks made are closed and
     /// everything else is let go. Followed by [`Output::Drained`].
     Drain,
@@ -176,8 +183,20 @@ pub enum FileWork {
     MakeTaskDir { name: String },
     /// A download is complete. Answered by [`Input::DownloadKept`], whenever it is done.
     Keep(Box<Keep>),
+    /// Where these really are, with every link read. Answered by [`Input::PathsFound`]; the client's commands wait until
+    /// then.
+    FindPaths { client: ClientId, request: u64, paths: Vec<PathBuf> },
     /// A download that was denied was complete before it could be cancelled.
     Discard { written: PathBuf },
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RealPath {
+    /// Without links, `.` and `..`.
+    pub path: PathBuf,
+    /// Of a directory: where the links in it lead, at any depth.
+    pub links_to: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -27,6 +27,7 @@ mod requests;
 mod startup;
 mod state;
 mod tasks;
+mod uploads;
 mod workers;
 
 pub use check::UNCHECKED;
@@ -91,6 +92,7 @@ pub struct Engine {
     documents: FxHashMap<FrameId, documents::Document>,
     focus: focus::Focus,
     downloads: downloads::Downloads,
+    uploads: uploads::Uploads,
     /// Browser contexts in which a target was seen; whose they are the ledger says.
     seen_contexts: FxHashSet<ContextId>,
     /// Scopes of service workers, by browser context and registration.
@@ -138,6 +140,7 @@ impl Engine {
             documents: FxHashMap::default(),
             focus: focus::Focus::default(),
             downloads: downloads::Downloads::default(),
+            uploads: uploads::Uploads::default(),
             seen_contexts: FxHashSet::default(),
             worker_scopes: FxHashMap::default(),
             root_fetch_is_wide: false,
@@ -163,6 +166,7 @@ impl Engine {
             Input::BrowserLost { reason } => self.browser_lost(&reason),
             Input::Admin { request, command } => self.admin(request, command),
             Input::DownloadKept { download, outcome } => self.download_kept(download, outcome),
+            Input::PathsFound { request, found } => self.paths_found(request, &found),
             Input::Drain => self.drain(),
             Input::Tick => self.tick(),
         }
@@ -190,7 +194,7 @@ impl Engine {
 
     /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
     #[doc(hidden)]
-    pub fn footprint(&self) -> [(&'static str, usize); 10] {
+    pub fn footprint(&self) -> [(&'static str, usize); 11] {
         [
             ("tasks", self.tasks.len()),
             ("clients", self.clients.len()),
@@ -202,6 +206,7 @@ impl Engine {
             ("documents", self.documents.len()),
             ("contexts with workers", self.worker_scopes.len()),
             ("downloads", self.downloads.running()),
+            ("uploads", self.uploads.waiting()),
         ]
     }
 

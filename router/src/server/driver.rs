@@ -2,6 +2,7 @@
 //!
 //! The browser's frames go first: they hold the targets that wait for us, the person's among them.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,15 +14,17 @@ use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
 
 use super::inbox::{Arrival, ClientChannel, Inbox};
+use super::paths;
 use super::record::Recorder;
 use super::registry::{Phase, Registry};
+use super::socket::Utf8Bytes;
 use super::task_files::{Finished, TaskFiles};
 use super::token::TokenHash;
 use super::upstream::{self, MAX_TO_BROWSER, SendQueue, Upstream, UpstreamReader};
 use crate::engine::Engine;
 use crate::engine::io::{
-    AdminCommand, AdminError, AdminReply, AdminRequest, CloseCode, FileWork, Input, Keep, Kept, Output, Record,
-    RecordKind,
+    AdminCommand, AdminError, AdminReply, AdminRequest, CloseCode, FileWork, Input, Keep, Kept, Output, RealPath,
+    Record, RecordKind,
 };
 
 /// Messages of clients are left where they are while so much waits for the browser.
@@ -85,6 +88,9 @@ struct Client {
     task: TaskId,
     /// Something is queued that its socket has not been told of.
     dirty: bool,
+    /// Paths of its that are looked for; what it says meanwhile comes after them.
+    looking: usize,
+    later: VecDeque<Utf8Bytes>,
 }
 
 enum Waiting {
@@ -96,10 +102,18 @@ enum Waiting {
     Version,
 }
 
-/// A download that was moved and placed, or not.
-struct Done {
-    work: Keep,
-    outcome: Result<Kept, String>,
+/// What another thread has done with files.
+enum Done {
+    /// A download was moved and placed, or not.
+    Kept {
+        work: Box<Keep>,
+        outcome: Result<Kept, String>,
+    },
+    Found {
+        client: ClientId,
+        request: u64,
+        found: Vec<Result<RealPath, String>>,
+    },
 }
 
 pub struct Driver {
@@ -176,7 +190,7 @@ impl Driver {
                 biased;
                 filled = reader.fill() => lost = filled.err(),
                 Some(came) = self.commands.recv() => command = Some(came),
-                Some(done) = self.done.recv() => self.download_done(done),
+                Some(done) = self.done.recv() => self.files_done(done),
                 () = self.inbox.woken() => {}
                 () = &mut timer, if due.is_some() => self.tick(),
                 reason = &mut writing, if writable => {
@@ -279,12 +293,18 @@ impl Driver {
             match arrival {
                 Arrival::Joined { channel, task, user_agent } => {
                     let client = channel.id;
-                    self.clients.insert(client, Client { channel, task, dirty: false });
+                    self.clients
+                        .insert(client, Client { channel, task, dirty: false, looking: 0, later: VecDeque::new() });
                     self.core.handle(now, Input::ClientJoined { client, task, user_agent });
                 }
                 Arrival::Frame { client, text } => {
                     // A client that was closed meanwhile is not heard any more.
-                    let Some(known) = self.clients.get(&client) else { continue };
+                    let Some(known) = self.clients.get_mut(&client) else { continue };
+                    if known.looking > 0 {
+                        // Not `taken`: its socket is not read when this grows.
+                        known.later.push_back(text);
+                        continue;
+                    }
                     known.channel.taken(text.len());
                     self.core.handle(now, Input::ClientFrame { client, text: &text });
                 }
@@ -346,7 +366,17 @@ impl Driver {
                 tokio::task::spawn_blocking(move || {
                     let outcome = TaskFiles::keep(&root, &work);
                     // Nobody waits for it once the driver has ended.
-                    let _ = to_done.send(Done { work: *work, outcome });
+                    let _ = to_done.send(Done::Kept { work, outcome });
+                });
+            }
+            FileWork::FindPaths { client, request, paths } => {
+                if let Some(known) = self.clients.get_mut(&client) {
+                    known.looking += 1;
+                }
+                let to_done = self.to_done.clone();
+                tokio::task::spawn_blocking(move || {
+                    let found = paths::find(&paths);
+                    let _ = to_done.send(Done::Found { client, request, found });
                 });
             }
             FileWork::Discard { written } => {
@@ -359,15 +389,38 @@ impl Driver {
         }
     }
 
-    fn download_done(&mut self, done: Done) {
-        let Done { work, outcome } = done;
-        // Not when its task has ended meanwhile.
-        if let (Ok(kept), true) = (&outcome, self.task_names.contains_key(&work.task)) {
-            let finished = Finished { path: kept.path.clone(), suggested: work.suggested };
-            self.files.finish(&work.task_name, work.download.as_str(), finished);
+    fn files_done(&mut self, done: Done) {
+        match done {
+            Done::Kept { work, outcome } => {
+                // Not when its task has ended meanwhile.
+                if let (Ok(kept), true) = (&outcome, self.task_names.contains_key(&work.task)) {
+                    let finished = Finished { path: kept.path.clone(), suggested: work.suggested };
+                    self.files.finish(&work.task_name, work.download.as_str(), finished);
+                }
+                let download = work.download;
+                self.core.handle(Instant::now(), Input::DownloadKept { download, outcome });
+                self.dispatch();
+            }
+            Done::Found { client, request, found } => {
+                if let Some(known) = self.clients.get_mut(&client) {
+                    known.looking = known.looking.saturating_sub(1);
+                }
+                self.core.handle(Instant::now(), Input::PathsFound { request, found });
+                self.dispatch();
+                self.catch_up(client);
+            }
         }
-        self.core.handle(Instant::now(), Input::DownloadKept { download: work.download, outcome });
-        self.dispatch();
+    }
+
+    /// What a client said while paths of its were looked for; one of these may be about paths again.
+    fn catch_up(&mut self, client: ClientId) {
+        while let Some(known) = self.clients.get_mut(&client).filter(|known| known.looking == 0)
+            && let Some(text) = known.later.pop_front()
+        {
+            known.channel.taken(text.len());
+            self.core.handle(Instant::now(), Input::ClientFrame { client, text: &text });
+            self.dispatch();
+        }
     }
 
     fn deliver(&mut self, client: ClientId, text: String) {

@@ -16,6 +16,7 @@ mod http;
 mod inbox;
 mod join;
 pub mod net;
+mod paths;
 pub mod policies;
 mod record;
 mod refusal;

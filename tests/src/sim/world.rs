@@ -1,6 +1,7 @@
 //! One run: the engine between the model browser and the clients, one step after the other, all drawn from the seed.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,8 @@ use ownership::id::{ClientId, DownloadId, TaskId};
 use policy::Policies;
 use router::engine::Engine;
 use router::engine::io::{
-    AdminCommand, AdminError, AdminReply, AdminRequest, BrowserOrigin, FileWork, Input, Kept, Output, TaskContext,
-    TaskSpec,
+    AdminCommand, AdminError, AdminReply, AdminRequest, BrowserOrigin, FileWork, Input, Kept, Output, RealPath,
+    TaskContext, TaskSpec,
 };
 
 use super::browser::{Browser, FORBIDDEN, Incoming, Said};
@@ -68,6 +69,7 @@ pub struct World {
     pub drained: usize,
     /// Downloads that the server is moving about.
     moving: Vec<DownloadId>,
+    finding: Vec<(u64, Vec<PathBuf>)>,
 }
 
 impl World {
@@ -90,6 +92,7 @@ impl World {
             lost: false,
             drained: 0,
             moving: Vec::new(),
+            finding: Vec::new(),
         }
     }
 
@@ -256,8 +259,14 @@ impl World {
 
     fn drain(&mut self) -> Check {
         self.checker.batch_begins();
-        while let Some(output) = self.subject.poll_output(&self.browser) {
-            self.output(output)?;
+        loop {
+            while let Some(output) = self.subject.poll_output(&self.browser) {
+                self.output(output)?;
+            }
+            // The server keeps the client's later commands back meanwhile, as if it had the answer at once.
+            let Some((request, paths)) = self.finding.pop() else { break };
+            let found = paths.into_iter().map(|path| Ok(RealPath { path, links_to: Vec::new() })).collect();
+            self.subject.handle(self.now, Input::PathsFound { request, found });
         }
         self.cause = None;
         match self.browser.remarks.first() {
@@ -304,6 +313,9 @@ impl World {
                 }
             }
             Output::Files(FileWork::Keep(work)) => self.moving.push(work.download),
+            Output::Files(FileWork::FindPaths { request, paths, .. }) => {
+                self.finding.push((request, paths));
+            }
             Output::Files(_) => {}
             Output::Drained => self.drained += 1,
             Output::Fatal { reason } => return broken(Rule::Gates, format!("fatal: {reason}")),

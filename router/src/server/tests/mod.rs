@@ -126,7 +126,7 @@ impl Core for FakeEngine {
                 self.close_all(CloseCode::Shutdown, "Tabwarden is shutting down.");
                 self.outputs.push_back(Output::Drained);
             }
-            Input::DownloadKept { .. } | Input::Tick => {}
+            Input::DownloadKept { .. } | Input::PathsFound { .. } | Input::Tick => {}
         }
     }
 
@@ -162,6 +162,7 @@ fn settings() -> Settings {
             origin: BrowserOrigin::Launched,
             max_tasks: 64,
             read_dirs: vec![],
+            reads_by_default: false,
             write_dirs: vec![],
             temp_dir: std::env::temp_dir(),
             tasks_dir: std::env::temp_dir().join("tabwarden-no-such-directory"),
