@@ -115,6 +115,15 @@ pub fn decide(policies: &Policies, grants: &Grants, request: &Request<'_>) -> De
     decision
 }
 
+/// The refusal of a file that lies below a granted directory by its name, and not by where its links lead: that is not told.
+pub fn leads_out(row: &Row, path: &str) -> Decision {
+    Decision::deny(
+        &row.rule,
+        format!("{path:?} leads by a link to where this server may read nothing for clients"),
+        "Name files that are there themselves, or start the server with --grant-read DIR for where the link leads.",
+    )
+}
+
 fn refuse(row: &'static Row) -> Decision {
     match row.reason.split_once(". ") {
         Some((why, advice)) => Decision::deny(&row.rule, lower_first(why), advice),

@@ -11,8 +11,9 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::Engine;
+use super::audit::Judgement;
 use super::calls::ReplyTo;
-use super::check::{UNCHECKED, values_at_mut};
+use super::check::values_at_mut;
 use super::from_client::Judged;
 use super::io::{FileWork, Output, RealPath};
 use super::refusal::Refusal;
@@ -81,8 +82,10 @@ impl Engine {
                 Some(Err(why)) => return Err(no_file(row, path, why)),
                 None => return Err(no_file(row, path, "it was not looked for")),
             };
-            if !UNCHECKED {
-                refuse_way_out(row, path, real, &grants)?;
+            if leads_out(real, &grants) {
+                let decision = policy::leads_out(row, path);
+                let judged = Judgement { decision, verb: None, object: row.method.to_owned() };
+                return Err(self.denied(to.client, row.method, &judged));
             }
             // What is no text cannot be said in JSON, and a near miss would be another file.
             let real = real.path.to_str().ok_or_else(|| no_file(row, path, "its name is no UTF-8"))?;
@@ -119,18 +122,10 @@ impl Engine {
     }
 }
 
-/// A link below a granted directory is no grant of what it leads to. Where it leads is not told.
-fn refuse_way_out(row: &Row, asked: &str, real: &RealPath, grants: &Grants) -> Result<(), Refusal> {
+/// A link below a granted directory is no grant of what it leads to.
+fn leads_out(real: &RealPath, grants: &Grants) -> bool {
     let granted = |path: &Path| path.to_str().is_some_and(|path| grants.may_read(path));
-    if !granted(&real.path) || !real.links_to.iter().all(|path| granted(path)) {
-        return Err(Refusal::ours(format!(
-            "{} denied by rule {} (methods.tsv:{}): {asked:?} leads by a link to where this server may read nothing for \
-                clients. Name files that are there themselves, or start the server with --grant-read DIR for where the \
-                link leads.",
-            row.method, row.method, row.line
-        )));
-    }
-    Ok(())
+    !granted(&real.path) || !real.links_to.iter().all(|path| granted(path))
 }
 
 fn no_file(row: &Row, asked: &str, why: &str) -> Refusal {
