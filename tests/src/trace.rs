@@ -20,18 +20,20 @@
 //!
 //! Sessions that the engine makes up are shown as `S1`, `S2`, … in the order of their making.
 
+mod files;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ownership::id::{ClientId, DownloadId, TaskId};
+use ownership::id::{ClientId, TaskId};
 use policy::{Policies, Policy};
 use router::engine::Engine;
 use router::engine::io::{
-    AdminCommand, AdminReply, AdminRequest, BrowserOrigin, EngineConfig, FileWork, Input, Kept, Output, Place,
-    RealPath, RecordKind, TaskContext, TaskSpec,
+    AdminCommand, AdminReply, AdminRequest, BrowserOrigin, EngineConfig, Input, Output, RecordKind, TaskContext,
+    TaskSpec,
 };
 use serde_json::{Value, json};
 
@@ -206,35 +208,6 @@ impl Runner {
             word if word.ends_with('>') => self.client(&word[..word.len() - 1], rest),
             _ => panic!("not a line of a trace: {line}"),
         }
-    }
-
-    fn kept(&mut self, rest: &str) {
-        let said = |text: &str| match text.strip_prefix('!') {
-            Some(why) => Err(why.to_owned()),
-            None => Ok(PathBuf::from(text)),
-        };
-        let (guid, rest) = rest.split_once(' ').expect("kept GUID …");
-        let download = DownloadId::new(guid).expect("a guid");
-        let (path, places) = rest.split_once(" c").unwrap_or((rest, ""));
-        let place = |text: &str| {
-            let (client, place) = text.split_once('=').expect("cN=PATH");
-            (ClientId(client.trim_start_matches('c').parse().expect("a number")), said(place))
-        };
-        let placed = places.split('|').filter(|text| !text.is_empty()).map(place).collect();
-        let outcome = said(path).map(|path| Kept { path, placed });
-        self.input(Input::DownloadKept { download, outcome });
-    }
-
-    fn found(&mut self, rest: &str) {
-        let found = rest.split(' ').map(|text| match text.strip_prefix('!') {
-            Some(why) => Err(why.to_owned()),
-            None => {
-                let mut paths = text.split('>').map(PathBuf::from);
-                Ok(RealPath { path: paths.next().expect("a path"), links_to: paths.collect() })
-            }
-        });
-        let request = self.looking.pop_front().expect("paths are looked for");
-        self.input(Input::PathsFound { request, found: found.collect() });
     }
 
     fn admin(&mut self, command: AdminCommand) {
@@ -477,19 +450,7 @@ impl Runner {
             Output::TaskEnded { name, .. } => format!("gone {name}"),
             Output::Fatal { reason } => format!("fatal {reason}"),
             Output::Drained => "drained".to_owned(),
-            Output::Files(work) => match work {
-                FileWork::MakeTaskDir { name } => format!("make the directory of {name}"),
-                FileWork::FindPaths { client, request, paths } => {
-                    self.looking.push_back(request);
-                    format!("find {paths:?} for c{}", client.0)
-                }
-                FileWork::Discard { written } => format!("discard {}", written.display()),
-                FileWork::Keep(work) => {
-                    let place = |to: &Place| format!(" c{}={} {:?}", to.client.0, to.dir.display(), to.naming);
-                    let places: String = work.places.iter().map(place).collect();
-                    format!("keep {} {:?} of {}{places}", work.written.display(), work.suggested, work.task_name)
-                }
-            },
+            Output::Files(work) => self.file_work(work),
             Output::Audit(_) => return None,
             Output::Record(record) => match record.kind {
                 RecordKind::Released | RecordKind::Blocked | RecordKind::Odd => format!("note {}", record.message),
