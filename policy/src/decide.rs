@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::decision::Decision;
 use crate::methods::{Action, Row};
-use crate::{Policies, Question, Verb, Verdict};
+use crate::{Limit, Policies, Question, Verb, Verdict};
 
 /// Directories that a client may name. All absolute and canonical: this crate does no I/O, so links are the caller's.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -121,6 +121,15 @@ pub fn leads_out(row: &Row, path: &str) -> Decision {
         &row.rule,
         format!("{path:?} leads by a link to where this server may read nothing for clients"),
         "Name files that are there themselves, or start the server with --grant-read DIR for where the link leads.",
+    )
+}
+
+/// The refusal of a download that is one too many, or too large.
+pub fn over_download_limit(limit: &Limit) -> Decision {
+    Decision::deny(
+        &limit.rule,
+        format!("the downloads of this task are larger than download_mib = {} allows", limit.value),
+        "End the task and go on in another one, or ask whoever keeps the policy file for a higher limit.",
     )
 }
 

@@ -26,7 +26,7 @@ mod verb;
 
 pub use channels::{Channel, ChannelName, Mode, Unenforceable};
 pub use date::Date;
-pub use decide::{Grants, Request, Surface, decide, leads_out};
+pub use decide::{Grants, Request, Surface, decide, leads_out, over_download_limit};
 pub use decision::{Decision, Permitted, RuleRef, Verdict, admit};
 pub use file::PolicyError;
 pub use limits::{Limit, Limits, common_dirs};

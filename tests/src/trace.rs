@@ -7,7 +7,7 @@
 //! ```text
 //! # comment
 //! start [headed]                          the root gates are put up and answered
-//! task NAME isolated|shared [deny=HOST] [ttl=SECONDS]
+//! task NAME isolated|shared [deny=HOST] [download_mib=N] [ttl=SECONDS]
 //! join c1 NAME      leave c1      end NAME [keep]      after SECONDS      lost
 //! page P1 [context=CTX] [opener=P0] [url=URL]    a page appears (guard session G-P1) and takes its gates
 //! attached P1 R1                          the oldest attachToTarget for P1 is answered, with the session R1
@@ -62,7 +62,12 @@ pub fn counter() -> Box<dyn FnMut() -> [u8; 16]> {
 
 /// The policy of a trace: everything on http(s) but these hosts.
 pub fn policy_without(hosts: &[&str]) -> Arc<Policies> {
+    policy_with(hosts, "")
+}
+
+fn policy_with(hosts: &[&str], more: &str) -> Arc<Policies> {
     let mut text = include_str!("../../policies/default.toml").to_owned();
+    text.push_str(more);
     for (n, host) in hosts.iter().enumerate() {
         let _ = write!(
             text,
@@ -240,6 +245,7 @@ impl Runner {
         for option in words {
             match option.split_once('=') {
                 Some(("deny", host)) => policy = policy_without(&[host]),
+                Some(("download_mib", n)) => policy = policy_with(&[], &format!("\n[limits]\ndownload_mib = {n}\n")),
                 Some(("ttl", seconds)) => idle_ttl = Some(Duration::from_secs(seconds.parse().expect("seconds"))),
                 _ => panic!("not an option of a task: {option}"),
             }

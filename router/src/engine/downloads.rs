@@ -19,6 +19,8 @@ use super::io::{FileWork, Keep, Kept, Naming, Output, Place, Record, RecordKind}
 use super::state::TaskState;
 use crate::wire::value_of;
 
+const PAGE_EVENT: &str = "Page.downloadProgress";
+
 /// What a client wants done with the downloads of a context.
 #[derive(Clone, Debug)]
 pub struct DownloadWish {
@@ -61,7 +63,10 @@ struct Download {
     context: Option<ContextId>,
     /// The context that clients mean by their wishes, the profile's too.
     wished_in: Option<ContextId>,
+    page: TargetId,
+    url: String,
     suggested: String,
+    received: u64,
     stage: Stage,
     /// What says that it is complete, kept back until it is true.
     held: Vec<Held>,
@@ -69,20 +74,22 @@ struct Download {
 
 enum Held {
     Root(Value),
-    Page(SessionId, String),
+    Page(SessionId, Value),
 }
 
 #[derive(Default)]
 pub struct Downloads {
     known: FxHashMap<DownloadId, Download>,
+    /// Bytes of what is over, by task.
+    taken: FxHashMap<TaskId, u64>,
     wishes: u64,
     /// Events of the profile's downloads were asked for.
     watching_profile: bool,
 }
 
 impl Downloads {
-    pub fn running(&self) -> usize {
-        self.known.len()
+    pub fn remembered(&self) -> usize {
+        self.known.len() + self.taken.len()
     }
 
     pub fn next_wish(&mut self) -> u64 {
@@ -127,6 +134,7 @@ impl Engine {
 
     /// The task ends. Downloads in its own contexts end with these; those in the profile would go on.
     pub(super) fn drop_downloads(&mut self, task: TaskId, keep: bool) {
+        self.downloads.taken.remove(&task);
         let of_task = |download: &Download| download.task == task;
         let gone: Vec<DownloadId> =
             self.downloads.known.iter().filter(|(_, download)| of_task(download)).map(|(id, _)| *id).collect();
@@ -167,11 +175,13 @@ impl Engine {
         let Some(task) = self.ledger.owner(page) else { return };
         let wished_in = self.ledger.context_of(page);
         let context = wished_in.filter(|context| self.ledger.owner_of_context(*context) == Some(task));
-        let denied = self.denies_download(task, page, wished_in, parsed["url"].as_str().unwrap_or_default());
+        let url = parsed["url"].as_str().unwrap_or_default().to_owned();
+        let denied = self.denies_download(task, page, wished_in, &url);
         let stage = if denied { Stage::Denied } else { Stage::Running };
         let suggested = parsed["suggestedFilename"].as_str().unwrap_or_default().to_owned();
         self.change(Change::DownloadBegun { download: id, task });
-        let download = Download { task, context, wished_in, suggested, stage, held: Vec::new() };
+        let download =
+            Download { task, context, wished_in, page, url, suggested, received: 0, stage, held: Vec::new() };
         self.downloads.known.insert(id, download);
         if denied {
             self.cancel(id, context);
@@ -212,6 +222,7 @@ impl Engine {
     pub(super) fn download_progressed(&mut self, params: Option<&RawValue>) {
         let mut parsed = value_of(params);
         let Some(id) = parsed["guid"].as_str().and_then(DownloadId::new) else { return };
+        self.count_bytes(id, parsed["receivedBytes"].as_f64().unwrap_or_default() as u64);
         let Some(download) = self.downloads.known.get(&id) else { return };
         let (task, stage) = (download.task, download.stage);
         match (parsed["state"].as_str(), stage) {
@@ -234,9 +245,31 @@ impl Engine {
         }
     }
 
+    /// The policy's limit is for all downloads of the task together. (Chromium tells of progress a few times a second, so a
+    /// fast one is over the limit by what comes between two such events; then it is cancelled, or thrown away.)
+    fn count_bytes(&mut self, id: DownloadId, received: u64) {
+        let Some(download) = self.downloads.known.get_mut(&id).filter(|known| known.stage == Stage::Running) else {
+            return;
+        };
+        download.received = download.received.max(received);
+        let (task, page, context) = (download.task, download.page, download.context);
+        let limit = self.tasks.get(&task).and_then(|task| task.policy.limits().download_mib);
+        let Some(limit) = limit else { return };
+        let running = self.downloads.known.values().filter(|known| known.task == task).map(|known| known.received);
+        let taken = self.downloads.taken.get(&task).copied().unwrap_or_default();
+        if taken.saturating_add(running.sum()) <= u64::from(limit.value) << 20 {
+            return;
+        }
+        let Some(download) = self.downloads.known.get_mut(&id) else { return };
+        download.stage = Stage::Denied;
+        let object = download.url.clone();
+        let decision = policy::over_download_limit(&limit);
+        self.blocked(page, &Judgement { decision, verb: Some(Verb::Download), object });
+        self.cancel(id, context);
+    }
+
     /// The same on the session of a page, where Chromium says it first, and not where the file is.
     pub(super) fn page_download_progressed(&mut self, session: SessionId, params: Option<&RawValue>) {
-        const EVENT: &str = "Page.downloadProgress";
         let mut parsed = value_of(params);
         let id = parsed["guid"].as_str().and_then(DownloadId::new);
         let known = id.and_then(|id| self.downloads.known.get_mut(&id));
@@ -244,11 +277,11 @@ impl Engine {
             match download.stage {
                 Stage::Denied => as_canceled(&mut parsed),
                 Stage::Running | Stage::Keeping => {
-                    return download.held.push(Held::Page(session, parsed.to_string()));
+                    return download.held.push(Held::Page(session, parsed));
                 }
             }
         }
-        self.deliver(session, EVENT, &parsed.to_string());
+        self.deliver(session, PAGE_EVENT, &parsed.to_string());
     }
 
     /// In a context of the task's own we said where; in the profile the person's settings did.
@@ -287,10 +320,11 @@ impl Engine {
         // Its task may have ended meanwhile.
         let Some(download) = self.downloads.known.remove(&id) else { return };
         let task = download.task;
+        *self.downloads.taken.entry(task).or_default() += download.received;
         self.note_where_it_is(task, &outcome);
         for held in download.held {
             match held {
-                Held::Page(session, raw) => self.deliver(session, "Page.downloadProgress", &raw),
+                Held::Page(session, event) => self.deliver(session, PAGE_EVENT, &event.to_string()),
                 Held::Root(event) => self.tell_where(task, event, &outcome),
             }
         }
@@ -329,7 +363,15 @@ impl Engine {
     }
 
     fn end_download(&mut self, id: DownloadId) {
-        self.downloads.known.remove(&id);
+        if let Some(download) = self.downloads.known.remove(&id) {
+            *self.downloads.taken.entry(download.task).or_default() += download.received;
+            for held in download.held {
+                if let Held::Page(session, mut event) = held {
+                    as_canceled(&mut event);
+                    self.deliver(session, PAGE_EVENT, &event.to_string());
+                }
+            }
+        }
         self.change(Change::DownloadEnded { download: id });
     }
 

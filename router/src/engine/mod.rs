@@ -205,7 +205,7 @@ impl Engine {
             ("hidden frames", self.hidden_frames.len()),
             ("documents", self.documents.len()),
             ("contexts with workers", self.worker_scopes.len()),
-            ("downloads", self.downloads.running()),
+            ("downloads", self.downloads.remembered()),
             ("uploads", self.uploads.waiting()),
         ]
     }
