@@ -55,6 +55,11 @@ impl ApiClient {
         }
     }
 
+    /// Whether it is a server of this user on this machine, whose files can be looked at.
+    pub fn is_here(&self) -> bool {
+        runtime_file::running().iter().any(|running| same_server(&running.url, &self.base))
+    }
+
     /// `path` begins behind `/api/v1/`. An empty answer is `null`.
     pub async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value, Failure> {
         let url = format!("{}/api/v1/{path}", self.base.as_str().trim_end_matches('/'));

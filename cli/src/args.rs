@@ -22,6 +22,12 @@ pub enum Command {
     Task(TaskArgs),
     /// Show what a running `serve` does.
     Status(ServerArgs),
+    /// Have a running `serve` read its policy files anew: all of them, or none if one is wrong.
+    Reload(ServerArgs),
+    /// Show what was refused, and what a monitored rule would have refused.
+    Audit(AuditArgs),
+    /// Check, test, explain and draft policy files. Needs no running `serve`.
+    Policy(crate::policy::PolicyArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -74,6 +80,10 @@ pub struct ServeArgs {
     /// The address at which clients reach Tabwarden, when a proxy stands before it.
     #[arg(long, value_name = "URL")]
     pub public_url: Option<Url>,
+    /// A policy for all tasks, beside their own: each may only narrow what the others allow. May be repeated. The
+    /// administrator's in /etc/tabwarden/policies are always read.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Vec<PathBuf>,
     /// Where the API finds policies, as NAME.toml.
     #[arg(long, value_name = "DIR")]
     pub policy_dir: Option<PathBuf>,
@@ -89,6 +99,13 @@ pub struct ServeArgs {
     /// Do not give the keyboard focus back to the person's tab when an agent's click or popup has taken it.
     #[arg(long)]
     pub leave_focus: bool,
+    /// Write the audit here: a line of JSON for each decision that is not a plain yes. [default: audit/audit.jsonl in
+    /// the data directory]
+    #[arg(long, value_name = "FILE")]
+    pub audit_file: Option<PathBuf>,
+    /// Keep queries and fragments of addresses in the audit; there may be secrets in them.
+    #[arg(long)]
+    pub audit_queries: bool,
     /// Write every message to and from the browser to this file, as JSON Lines. It will hold page data: passwords
     /// typed,
     /// cookies, contents.
@@ -113,6 +130,27 @@ pub struct ServerArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub struct AuditArgs {
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// Read this file and its older ones, whether a server runs or not.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "admin_token_file"])]
+    pub file: Option<PathBuf>,
+    /// Only of this task.
+    #[arg(long, value_name = "NAME")]
+    pub task: Option<String>,
+    /// Only what was refused: neither what was allowed nor what a monitored rule would have refused.
+    #[arg(long)]
+    pub denied: bool,
+    /// Only of so long ago, e.g. 90s, 30m, 12h, 7d.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub since: Option<u64>,
+    /// Go on with what is being written, until interrupted.
+    #[arg(long)]
+    pub follow: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub struct TaskArgs {
     #[command(flatten)]
     pub server: ServerArgs,
@@ -132,6 +170,12 @@ pub enum TaskCommand {
         /// A name in the server's policy directory.
         #[arg(long, value_name = "NAME")]
         policy: Option<String>,
+        /// Allow nothing but this host, and others that are named so, as far as the policies allow them. May be repeated.
+        #[arg(long, value_name = "HOST")]
+        allow_host: Vec<String>,
+        /// The same for a host with everything below it. May be repeated.
+        #[arg(long, value_name = "HOST")]
+        allow_site: Vec<String>,
         /// Open this page at once, in the background.
         #[arg(long, value_name = "URL")]
         open: Option<String>,

@@ -83,19 +83,23 @@ pub fn runtime_dir() -> PathBuf {
     }
 }
 
-/// `$XDG_DATA_HOME/tabwarden`, else below the home directory.
-pub fn data_dir() -> Result<PathBuf, String> {
+/// `$XDG_DATA_HOME/tabwarden`, else below the home directory. `need`: what there is no place for without, and how to do
+/// without.
+pub fn data_dir(need: &str) -> Result<PathBuf, String> {
     let base = std::env::var_os("XDG_DATA_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let base = base.or_else(|| home().map(|home| home.join(".local/share")));
-    base.map(|base| base.join("tabwarden")).ok_or_else(|| {
-        "Neither XDG_DATA_HOME nor HOME is set, so there is no place for a profile; set one or use --ephemeral."
-            .to_owned()
-    })
+    base.map(|base| base.join("tabwarden"))
+        .ok_or_else(|| format!("Neither XDG_DATA_HOME nor HOME is set, so there is no place for {need}."))
+}
+
+/// Where audits are written that were given no file.
+pub fn audit_dir() -> Result<PathBuf, String> {
+    Ok(data_dir("the audit; set one or use --audit-file FILE")?.join("audit"))
 }
 
 /// Below the data directory; a service without a home has its runtime directory.
 pub fn tasks_dir() -> PathBuf {
-    data_dir().unwrap_or_else(|_| runtime_dir()).join("tasks")
+    data_dir("tasks").unwrap_or_else(|_| runtime_dir()).join("tasks")
 }
 
 pub fn home() -> Option<PathBuf> {

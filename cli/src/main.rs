@@ -3,11 +3,14 @@
 mod api_client;
 mod args;
 mod attach;
+mod audit;
 mod browsers;
 mod exit;
 mod files;
 mod launch;
 mod output;
+mod policy;
+mod reload;
 mod runtime_file;
 mod serve;
 mod status;
@@ -47,6 +50,9 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(*args).await,
         Command::Task(args) => task::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Reload(args) => reload::run(args).await,
+        Command::Audit(args) => audit::run(args).await,
+        Command::Policy(args) => policy::run(&args),
     }
 }
 

@@ -5,17 +5,20 @@ use serde_json::{Value, json};
 use crate::api_client::ApiClient;
 use crate::args::{TaskArgs, TaskCommand};
 use crate::exit::Failure;
-use crate::output;
+use crate::{output, status};
 
 pub async fn run(args: TaskArgs) -> Result<(), Failure> {
     let api = ApiClient::find(&args.server)?;
     let as_json = args.server.json;
     match args.command {
-        TaskCommand::New { name, context, policy, open, ttl } => {
+        TaskCommand::New { name, context, policy, allow_host, allow_site, open, ttl } => {
             // Null: what is made by hand ends by hand.
             let mut body = json!({"name": name, "context": context, "idle_ttl_s": ttl});
             if let Some(policy) = policy {
                 body["policy"] = policy.into();
+            }
+            if !allow_host.is_empty() || !allow_site.is_empty() {
+                body["allow"] = json!({"hosts": allow_host, "sites": allow_site});
             }
             if let Some(open) = open {
                 body["open"] = open.into();
@@ -93,6 +96,7 @@ fn print_details(task: &Value) {
         text(&task["context"]),
         text(&task["policy"])
     ));
+    status::print_enforcement(&task["enforcement"]);
     for page in task["pages"].as_array().into_iter().flatten() {
         output::line(&format!(
             "page    {}  {}  {}",

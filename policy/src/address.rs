@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use url::{Host, Url};
 
 /// Where a URL leads, without user-info, query and fragment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) scheme: String,
     pub(crate) host: Option<HostName>,
@@ -28,7 +28,7 @@ pub(crate) enum HostName {
 
 /// A path as servers may read it. Some decode `%2F` and fold `//`, others do not: an allow has to match both readings,
 /// and a deny needs to match only one.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     /// Decoded, but for `%2F` and `%5C`.
     pub(crate) plain: Vec<u8>,
@@ -105,6 +105,33 @@ impl Address {
             default_port: url.port().is_none(),
             path: Path::read(url.path()),
             by_creator: false,
+        })
+    }
+}
+
+/// In its one spelling; the path as far as all servers agree on it.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(host) = &self.host else { return write!(f, "{}:{}", self.scheme, self.path) };
+        write!(f, "{}://", self.scheme)?;
+        match host {
+            HostName::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]")?,
+            host => write!(f, "{host}")?,
+        }
+        match self.port {
+            Some(port) if !self.default_port => write!(f, ":{port}{}", self.path),
+            _ => write!(f, "{}", self.path),
+        }
+    }
+}
+
+/// Without characters that a terminal would act on.
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = String::from_utf8_lossy(&self.plain);
+        text.chars().try_for_each(|c| match c.is_control() {
+            true => write!(f, "%{:02X}", u32::from(c)),
+            false => write!(f, "{c}"),
         })
     }
 }

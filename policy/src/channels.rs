@@ -185,8 +185,9 @@ impl Policies {
         let place =
             |message| Some(PolicyError { file: file.file().to_owned(), line: file.default.line, column: 1, message });
         if !silent.is_empty() {
+            let where_to = if file.only_narrows { "in the task's policy file, for each" } else { "for each" };
             return place(format!(
-                "the policy {} denies what nothing can enforce in {mode}: {}; say for each under `[unenforceable]` whether the task is then refused or the channel stays open, for example `{} = \"accept\"`",
+                "the policy {} denies what nothing can enforce in {mode}: {}; say {where_to} under `[unenforceable]` whether the task is then refused or the channel stays open, for example `{} = \"accept\"`",
                 file.name(),
                 silent.join(", "),
                 silent.first().copied().unwrap_or_default()

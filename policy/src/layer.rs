@@ -204,6 +204,26 @@ impl<F: AsRef<Policy>> Layer<F> {
         }
     }
 
+    /// Whether `verb` is allowed at every document that this layer lets in: its rules say of `verb` what they say of documents.
+    pub(crate) fn allows_on_documents(&self, verb: Verb) -> bool {
+        let documents = [Verb::Navigate, Verb::Frame];
+        self.enforced.is_none()
+            || self.rules().filter(|rule| !rule.monitor).all(|rule| match rule.effect {
+                // Lets documents in, so it has to allow the verb there too, and always.
+                Verdict::Allow if documents.iter().any(|document| rule.names(*document)) => {
+                    rule.names(verb) && rule.methods.is_empty() && rule.initiator.is_none()
+                }
+                Verdict::Allow => true,
+                // Stops the verb, so it has to stop the documents too.
+                Verdict::Confirm | Verdict::Deny => {
+                    !rule.names(verb)
+                        || (documents.iter().all(|document| rule.names(*document))
+                            && rule.methods.is_empty()
+                            && rule.initiator.is_none())
+                }
+            })
+    }
+
     fn all_allow(&self, verb: Verb, today: Date, view: View, fallback: &Fallback) -> bool {
         let mut everywhere = fallback.allows;
         for rule in self.rules().filter(|rule| rule.names(verb) && (view == View::OnTrial || !rule.monitor)) {

@@ -96,7 +96,7 @@ fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 fn addresses_in(text: &str) -> Vec<IpAddr> {
     let parts: Vec<&str> = text.split(['.', '-']).collect();
     let mut found: Vec<IpAddr> = parts.windows(4).filter_map(decimal).map(IpAddr::V4).collect();
-    found.extend(parts.iter().filter_map(|part| hexadecimal(part)).map(IpAddr::V4));
+    found.extend(parts.iter().filter_map(hexadecimal).map(IpAddr::V4));
     for label in text.split('.') {
         let parts: Vec<&str> = label.split('-').collect();
         for start in 0..parts.len() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::address::Address;
 use crate::canonical;
@@ -77,6 +77,10 @@ pub struct Policies {
     has_trial: bool,
 }
 
+/// Read once, since it is asked for wherever a page belongs to no task.
+static FLOOR: LazyLock<Layer> = LazyLock::new(|| Layer::new(LayerKind::Server, vec![Arc::new(Policy::built_in())]));
+static BUILT_IN: LazyLock<Policies> = LazyLock::new(|| Policies::of(Vec::new(), Date::LATEST));
+
 /// One file alone, on a day on which everything that expires has.
 impl From<Arc<Policy>> for Policies {
     fn from(policy: Arc<Policy>) -> Policies {
@@ -86,7 +90,7 @@ impl From<Arc<Policy>> for Policies {
 
 impl Policies {
     pub fn built_in() -> Policies {
-        Policies::of(Vec::new(), Date::LATEST)
+        Policies::clone(&BUILT_IN)
     }
 
     /// The rules of one layer are judged together; of the layers, the strictest holds, and their order means nothing. There
@@ -101,8 +105,7 @@ impl Policies {
     }
 
     fn of(layers: Vec<Layer>, today: Date) -> Policies {
-        let floor = (!layers.iter().any(Layer::is_enforced))
-            .then(|| Layer::new(LayerKind::Server, vec![Arc::new(Policy::built_in())]));
+        let floor = (!layers.iter().any(Layer::is_enforced)).then(|| FLOOR.clone());
         let all = || layers.iter().chain(&floor);
         let asks_initiator = all().flat_map(Layer::rules).any(|rule| rule.initiator.is_some());
         let has_trial = all().any(Layer::has_trial);
@@ -180,6 +183,17 @@ impl Policies {
             true => Circumstances::of(question, self.today),
             false => Circumstances::without_initiator(question, self.today),
         }
+    }
+
+    /// Whether `verb` is allowed at every document that the policy lets in: then a command of that verb need not be judged at
+    /// the document which it meets. (`false` also where it may be so, but takes more than a look at each rule to tell.)
+    pub fn allows_on_documents(&self, verb: Verb) -> bool {
+        self.layers().all(|layer| layer.allows_on_documents(verb))
+    }
+
+    /// Whether something is in monitor mode, whose would-be refusals are to be kept.
+    pub fn has_trial(&self) -> bool {
+        self.layers.iter().any(Layer::has_trial)
     }
 
     /// Whether `verb` is allowed at every http, https, ws and wss URL, whoever asks, and would be if what is in monitor mode

@@ -109,16 +109,23 @@ const BY_A_CLIENT = {
   'a request rewritten by continueRequest': async (raw, at, url) => {
     await raw.send('Fetch.enable', { patterns: [{ urlPattern: '*rewrite-me*' }] }, at.sessionId);
     await raw.evaluate(`void fetch('/rewrite-me').catch(() => {})`, at.sessionId);
-    const { params } = await raw.wait('Fetch.requestPaused', { sessionId: at.sessionId });
+    const { params } = await raw.wait('Fetch.requestPaused', { since: 0, sessionId: at.sessionId });
     await raw.send('Fetch.continueRequest', { requestId: params.requestId, url }, at.sessionId).catch(() => {});
   },
   'a redirect made up by fulfillRequest': async (raw, at, url) => {
     await raw.send('Fetch.enable', { patterns: [{ urlPattern: '*fulfil-me*' }] }, at.sessionId);
     await raw.evaluate(`void fetch('/fulfil-me', { mode: 'no-cors' }).catch(() => {})`, at.sessionId);
-    const { params } = await raw.wait('Fetch.requestPaused', { sessionId: at.sessionId });
+    const { params } = await raw.wait('Fetch.requestPaused', { since: 0, sessionId: at.sessionId });
     await raw.send('Fetch.fulfillRequest', { requestId: params.requestId, responseCode: 302, responseHeaders: [{ name: 'Location', value: url }] }, at.sessionId).catch(() => {});
   },
 };
+
+const FEW = ['location.href', 'a frame over a redirect', 'an image', 'fetch over a redirect', 'a worker\'s fetch', 'window.open with noopener', 'Page.navigate', 'Target.createTarget', 'a request rewritten by continueRequest'];
+
+/** A few at a time. */
+async function inBatches(items, each, size = 6) {
+  for (let at = 0; at < items.length; at += size) await Promise.all(items.slice(at, at + size).map(each));
+}
 
 const everywhere = () => [...site.requests, ...otherPort.requests].map(request => request.host + request.url);
 
@@ -138,19 +145,21 @@ function matrix(kind, { attached }) {
       test(`${kind}, ${task}: ${place}`, async t => {
         const raw = await server.connect(task);
         t.after(() => raw.close());
+        // What is forbidden about the place is looked at in one way for all initiators, so the other places are tried by a few.
+        const tried = place === 'host' ? () => true : name => FEW.includes(name);
         const initiators = { ...FROM_A_PAGE, ...(task === 'isolated' ? BY_OWN_WORKERS : {}), ...BY_A_CLIENT };
         let count = 0;
-        const cells = Object.keys(initiators).map(name => [name, `${kind}-${task}-${place}-${++count}`]);
+        const cells = Object.keys(initiators).filter(tried).map(name => [name, `${kind}-${task}-${place}-${++count}`]);
         const refused = marker => server.stderr.includes(`/${marker} denied`);
-        for (const [name, marker] of cells) {
+        await inBatches(cells, async ([name, marker]) => {
           const page = await raw.newPage(site.url('a', '/plain'));
           if (name in BY_A_CLIENT) await BY_A_CLIENT[name](raw, page, at(marker));
           else await raw.send('Runtime.evaluate', { expression: initiators[name](at(marker)), userGesture: true }, page.sessionId).catch(error => { if (error.code !== -32000) throw error; });
           await until(() => refused(marker) || everywhere().some(seen => seen.includes(marker)), `${name}: a refusal`);
           await raw.send('Target.closeTarget', { targetId: page.targetId });
-        }
-        const seen = everywhere().filter(url => /(launched|attached)-(isolated|shared)-/.test(url) && !/[?&](to|code|body)=/.test(url));
-        assert.deepEqual(seen, []);
+        });
+        const seen = everywhere().filter(url => cells.some(([, marker]) => url.endsWith(`/${marker}`)));
+        assert.deepEqual(seen.map(url => cells.find(([, marker]) => url.endsWith(`/${marker}`))[0]), []);
       });
     }
   }
@@ -159,13 +168,13 @@ function matrix(kind, { attached }) {
     const raw = await server.connect('isolated');
     t.after(() => raw.close());
     let count = 0;
-    for (const [name, script] of Object.entries({ ...FROM_A_PAGE, ...BY_OWN_WORKERS })) {
+    await inBatches(Object.entries({ ...FROM_A_PAGE, ...BY_OWN_WORKERS }), async ([name, script]) => {
       const marker = `allowed-${kind}-${++count}`;
       const page = await raw.newPage(site.url('a', '/plain'));
       await raw.send('Runtime.evaluate', { expression: script(site.url('b', `/${marker}`)), userGesture: true }, page.sessionId).catch(error => { if (error.code !== -32000) throw error; });
       await until(() => site.seenAt('b').some(request => request.path === `/${marker}`), `${name}: an allowed load`);
       await raw.send('Target.closeTarget', { targetId: page.targetId });
-    }
+    });
   });
 }
 

@@ -37,7 +37,9 @@ pub struct Profile {
 impl Profile {
     pub fn prepare(choice: &ProfileChoice) -> Result<Profile, Failure> {
         let dir = match choice {
-            ProfileChoice::Named(name) => files::data_dir()?.join("profiles").join(name),
+            ProfileChoice::Named(name) => {
+                files::data_dir("a profile; set one or use --ephemeral")?.join("profiles").join(name)
+            }
             ProfileChoice::Ephemeral => {
                 leftover::sweep(&std::env::temp_dir());
                 leftover::new_dir(&std::env::temp_dir())?

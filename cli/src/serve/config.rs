@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use router::engine::io::{BrowserOrigin, EngineConfig, TaskContext, TaskSpec};
-use router::server::policies::{self, PolicyDir};
-use router::server::{Doors, Settings, Token, api};
+use router::engine::io::{BrowserOrigin, EngineConfig, TaskContext};
+use router::server::policies::{PolicyFiles, Source, Store, TaskPolicy};
+use router::server::{Doors, Settings, TaskPlan, Token, api, audit, time};
 use url::Url;
 
 use crate::args::ServeArgs;
@@ -20,7 +20,7 @@ pub enum BrowserConfig {
 }
 
 pub struct TaskConfig {
-    pub spec: TaskSpec,
+    pub plan: TaskPlan,
     /// `None`: a new one each time.
     pub token: Option<Token>,
 }
@@ -44,8 +44,9 @@ const OWN_FLAGS: [&str; 5] = [
 
 impl Config {
     pub fn read(args: ServeArgs) -> Result<Config, Failure> {
-        let policies = PolicyDir(args.policy_dir.as_deref().map(|dir| directory(dir, "--policy-dir")).transpose()?);
-        let tasks = args.tasks.iter().map(|text| task(text, &policies)).collect::<Result<Vec<_>, _>>()?;
+        let named = args.policy_dir.as_deref().map(|dir| directory(dir, "--policy-dir")).transpose()?;
+        let policies = PolicyFiles::new(args.policy.clone(), named);
+        let tasks = args.tasks.iter().map(|text| task(text)).collect::<Result<Vec<_>, _>>()?;
         let doors = Doors {
             hosts: args.allow_host.iter().map(|host| allowed_host(host)).collect::<Result<_, _>>()?,
             origins: args.allow_origin.iter().map(|origin| allowed_origin(origin)).collect::<Result<_, _>>()?,
@@ -62,6 +63,7 @@ impl Config {
         })?;
         let reads = if args.grant_read.is_empty() { vec![working] } else { args.grant_read.clone() };
         let launched = args.browser_url.is_none() && !args.auto;
+        check_policies(&policies, &tasks, launched)?;
         let engine = EngineConfig {
             origin: if launched { BrowserOrigin::Launched } else { BrowserOrigin::Attached },
             max_tasks: args.max_tasks,
@@ -70,7 +72,7 @@ impl Config {
             write_dirs: args.grant_write.iter().map(|dir| directory(dir, "--grant-write")).collect::<Result<_, _>>()?,
             tasks_dir: files::tasks_dir(),
             temp_dir: directory(&std::env::temp_dir(), "TMPDIR")?,
-            born_unix_ms: unix_ms(),
+            born_unix_ms: time::now_ms(),
             return_focus: !args.leave_focus,
         };
         let settings = Settings {
@@ -78,6 +80,7 @@ impl Config {
             doors,
             public_url: args.public_url.clone(),
             policies,
+            audit: audit::Settings { place: audit_place(args.audit_file.as_deref())?, queries: args.audit_queries },
             record_upstream: args.record_upstream.clone(),
             no_sandbox: args.no_sandbox,
             engine,
@@ -136,14 +139,18 @@ fn browser(args: ServeArgs) -> Result<BrowserConfig, Failure> {
     }))
 }
 
-/// A clock that is set before 1970 counts as set to it.
-fn unix_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+/// Before a browser is started for tasks that it cannot have.
+fn check_policies(files: &PolicyFiles, tasks: &[TaskConfig], launched: bool) -> Result<(), Failure> {
+    let store = Store::open(files.clone(), launched).map_err(Failure::usage)?;
+    for task in tasks {
+        let isolated = task.plan.context == TaskContext::Isolated;
+        store.apply(&task.plan.policy, isolated).map_err(Failure::usage)?;
+    }
+    Ok(())
 }
 
 /// `NAME[,context=shared][,policy=FILE][,token-file=PATH]`
-fn task(text: &str, policies: &PolicyDir) -> Result<TaskConfig, Failure> {
+fn task(text: &str) -> Result<TaskConfig, Failure> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
     let wrong = |what: &str| {
@@ -152,26 +159,28 @@ fn task(text: &str, policies: &PolicyDir) -> Result<TaskConfig, Failure> {
     if !api::is_task_name(name) {
         return Err(wrong("a name begins with a letter or digit and holds only these, '-', '_' and '.'"));
     }
-    let (mut context, mut policy, mut token) = (None, None, None);
+    let (mut context, mut source, mut token) = (None, None, None);
     for part in parts {
         match part.split_once('=') {
             Some(("context", "isolated")) if context.is_none() => context = Some(TaskContext::Isolated),
             Some(("context", "shared")) if context.is_none() => context = Some(TaskContext::Shared),
-            Some(("policy", file)) if policy.is_none() => {
-                policy = Some(policies::load_file(Path::new(file)).map_err(|error| Failure::usage(error.message))?)
-            }
+            Some(("policy", file)) if source.is_none() => source = Some(Source::File(file.into())),
             Some(("token-file", path)) if token.is_none() => token = Some(files::token_file(Path::new(path))?),
             _ => return Err(wrong(&format!("{part:?} is not understood here"))),
         }
     }
-    let policy = match policy {
-        Some(policy) => policy,
-        None => policies.load(policies::DEFAULT_NAME).map_err(|error| Failure::usage(error.message))?,
-    };
+    let policy = source.map(|source| TaskPolicy { source, allow: None }).unwrap_or_default();
     let idle_ttl: Option<Duration> = None;
     let context = context.unwrap_or(TaskContext::Isolated);
-    let spec = TaskSpec { name: Some(name.into()), context, policy, idle_ttl, labels: Default::default(), open: None };
-    Ok(TaskConfig { spec, token })
+    let plan = TaskPlan { name: Some(name.into()), context, policy, idle_ttl, labels: Default::default(), open: None };
+    Ok(TaskConfig { plan, token })
+}
+
+fn audit_place(named: Option<&Path>) -> Result<audit::Place, Failure> {
+    Ok(match named {
+        Some(file) => audit::Place::File(file.to_owned()),
+        None => audit::Place::Directory(files::audit_dir()?),
+    })
 }
 
 fn directory(dir: &Path, option: &str) -> Result<PathBuf, Failure> {
@@ -236,9 +245,9 @@ mod tests {
         let file = dir.path().join("token");
         let config =
             read(&["--task", "one", "--task", &format!("two,context=shared,token-file={}", file.display())]).unwrap();
-        assert_eq!(config.tasks[0].spec.name.as_deref(), Some("one"));
-        assert_eq!(config.tasks[0].spec.context, TaskContext::Isolated);
-        assert_eq!(config.tasks[1].spec.context, TaskContext::Shared);
+        assert_eq!(config.tasks[0].plan.name.as_deref(), Some("one"));
+        assert_eq!(config.tasks[0].plan.context, TaskContext::Isolated);
+        assert_eq!(config.tasks[1].plan.context, TaskContext::Shared);
         assert!(config.tasks[1].token.is_some() && file.exists());
     }
 
@@ -251,6 +260,7 @@ mod tests {
             &["--task", "a,context=shared,context=isolated"],
             &["--task", "a,policy=/nowhere.toml"],
             &["--policy-dir", "/nowhere"],
+            &["--policy", "/nowhere.toml"],
             &["--grant-read", "/nowhere"],
             &["--allow-host", "https://x"],
             &["--allow-origin", "https://x/"],

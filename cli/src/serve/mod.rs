@@ -7,8 +7,9 @@ mod tasks_dir;
 
 use std::time::Duration;
 
+use router::server::policies::Trigger;
 use router::server::token::Tokens;
-use router::server::{Handle, Outcome, Server, Upstream};
+use router::server::{Handle, Outcome, Server, Upstream, audit};
 use tracing::info;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -16,11 +17,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::args::ServeArgs;
 use crate::attach;
 use crate::exit::{Exit, Failure};
+use crate::files;
 use crate::launch::{self, Browser};
 use crate::runtime_file::{Running, RuntimeFile};
 use announce::Made;
 use config::{BrowserConfig, Config, TaskConfig};
-use stop::Stop;
+use stop::{Reloads, Stop};
 use tasks_dir::TasksDir;
 
 /// A browser that was started has so long to answer; a cold one on a slow disk needs some of it.
@@ -40,8 +42,12 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     tasks_dir.path().clone_into(&mut config.settings.engine.tasks_dir);
     let mut stop = Stop::new(config.exit_on_stdin_close)?;
     let admin = Tokens::new()?.draw()?;
+    if let audit::Place::Directory(dir) = &config.settings.audit.place {
+        files::private_dir(dir)?;
+    }
     let server = Server::bind(config.settings.clone(), &admin).await?;
     let handle = server.handle();
+    tokio::task::spawn_local(reload_when_told(handle.clone(), stop.reloads()));
     for token in config.tasks.iter().filter_map(|task| task.token.as_ref()) {
         handle.expect(token);
     }
@@ -57,6 +63,14 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let outcome = serve(server, connected, config, &mut stop, &runtime_file).await;
     handle.clients_gone(GOODBYE_PATIENCE).await;
     outcome
+}
+
+/// How it went is said in the log.
+async fn reload_when_told(handle: Handle, reloads: Reloads) {
+    loop {
+        reloads.wait().await;
+        let _ = handle.reload(Trigger::Signal).await;
+    }
 }
 
 fn log() {
@@ -170,7 +184,7 @@ async fn start(handle: &Handle, tasks: Vec<TaskConfig>, launched: bool) -> Resul
     }
     let mut made = Vec::new();
     for task in tasks {
-        let new = handle.new_task(task.spec, task.token).await.map_err(|error| Failure::new(error.message))?;
+        let new = handle.new_task(task.plan, task.token).await.map_err(|error| Failure::new(error.message))?;
         made.push(Made { name: new.info.name, context: new.info.context, address: handle.address(&new.token) });
     }
     handle.expect_no_more();

@@ -50,6 +50,7 @@ impl Engine {
         for (id, policies) in policies {
             let Some(task) = self.tasks.get_mut(&id) else { continue };
             task.set_policy(policies);
+            self.look_at_workers();
             for page in self.page_ids(id) {
                 let Some(url) = self.targets.get(&page).map(|target| target.info.url.clone()) else { continue };
                 if let Some(judged) = self.forbids(id, Verb::Navigate, &url, Some(Cause::Client)) {

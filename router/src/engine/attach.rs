@@ -245,17 +245,12 @@ impl Engine {
     pub(super) fn guard_child_attached(&mut self, page: TargetId, params: &Value) {
         let Some(session) = params["sessionId"].as_str().and_then(SessionId::new) else { return };
         let Some(info) = TargetInfo::read(&params["targetInfo"]) else { return };
-        self.learn_child(page, &info);
         self.sessions.insert(session, Session::Guard { page, target: info.id });
-        if info.kind == "service_worker" {
-            return self.guard_worker_below(page, session);
+        if info.kind != "iframe" {
+            return self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
         }
-        self.own(
-            Some(session),
-            "Target.setAutoAttach",
-            &json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": [{"type": "iframe"}]}),
-            Purpose::Nothing,
-        );
+        self.learn_child(page, &info);
+        self.own(Some(session), "Target.setAutoAttach", &Engine::children_to_hold(), Purpose::Nothing);
         self.own(Some(session), "Page.enable", &json!({}), Purpose::Nothing);
         self.gate_requests(page, session);
         self.own(Some(session), "Page.getFrameTree", &json!({}), Purpose::FrameTree { page, told_by: info.id });

@@ -116,8 +116,6 @@ pub enum Purpose {
     },
     /// A client's init script, in force on the guard's session for the first document.
     Mirror(TargetId),
-    /// A session of the guard's on a service worker of the task's own.
-    WorkerGuard(TargetId),
     Attach(AttachCall),
     /// The window of a tab that may be a click's, or of the page in which it was.
     ClickWindow {
@@ -205,11 +203,10 @@ impl Calls {
         self.in_flight.values().map(|call| &call.purpose)
     }
 
-    /// Whether a session on that target has been asked for, a client's or the guard's, and is not there yet.
+    /// Whether a session on that target has been asked for by a client, and is not there yet.
     pub fn is_attaching(&self, target: TargetId) -> bool {
         self.purposes().any(|purpose| match purpose {
             Purpose::Attach(call) => call.target == target,
-            Purpose::WorkerGuard(worker) => *worker == target,
             _ => false,
         })
     }

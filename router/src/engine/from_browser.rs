@@ -44,7 +44,6 @@ impl Engine {
             Purpose::CreatePage { to, task, .. } => self.create_page_answered(to, task, outcome),
             Purpose::Gate(target) => self.gate_answered(target, outcome),
             Purpose::FrameTree { page, told_by } => self.frame_tree_answered(page, told_by, outcome),
-            Purpose::WorkerGuard(worker) => self.worker_guard_answered(worker, outcome),
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
             Purpose::RunThenDetach { session, to } => self.ran_and_detaches(session, to),
             Purpose::LetGo { session, parent } => self.child_let_go(session, parent),

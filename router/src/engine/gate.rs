@@ -82,7 +82,9 @@ impl Engine {
 
     /// `None`: may be held. `by`: who asked for it; a document that nobody of the task's asked for has no creator there.
     pub(super) fn forbids(&self, task: TaskId, verb: Verb, url: &str, by: Option<Cause>) -> Option<Judgement> {
-        self.forbids_question(task, &Question::new(verb, url).created_by(by.map(|_| "task")))
+        let question = Question::new(verb, url).created_by(by.map(|_| "task"));
+        // What had another method was judged by it before it was sent.
+        self.forbids_question(task, &question.with_method(verb.usual_method()))
     }
 
     fn forbids_question(&self, task: TaskId, question: &Question<'_>) -> Option<Judgement> {
@@ -218,7 +220,8 @@ impl Engine {
         // `history.back()` and the person's button are one and the same to every observer. A load is failed then whoever
         // asked: were it let through, a page could be refused an address with a secret in it, and go back to it.
         let in_history = params["navigationType"].as_str().is_some_and(|kind| kind.starts_with("history"));
-        let by_person = cause.is_none() && !in_history;
+        // In a browser context of the task's own there is no person whose tab it could be.
+        let by_person = cause.is_none() && !in_history && !self.context_is_own(page);
         let navigation = Navigation { cause, by_person };
         if let Some(target) = self.targets.get_mut(&page) {
             target.navigation = Some(navigation);
@@ -265,7 +268,8 @@ impl Engine {
             || info.url.starts_with("chrome-extension:")
     }
 
-    /// `mailto:`, downloads and 204 end here, without a commit: nothing is released for them.
+    /// `mailto:`, downloads and 204 end here, without a commit: nothing is released for them. (Who has asked for the next one
+    /// is kept: a client may send `Page.navigate` before this is told of the load before.)
     fn frame_stopped_loading(&mut self, page: TargetId, params: &Value) {
         if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
             self.frame_goes_to(frame, None);
@@ -274,7 +278,6 @@ impl Engine {
             && let Some(target) = self.targets.get_mut(&page)
         {
             target.navigation = None;
-            target.cause = None;
         }
     }
 

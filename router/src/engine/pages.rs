@@ -39,15 +39,11 @@ impl Engine {
         // matched with the click.
         let (claim, click) = self.attribute_click(&info);
         let worker_of = self.whose_service_worker(&info);
-        let is_shared_worker = info.kind == "shared_worker";
         let target = self.targets.entry(id).or_insert_with(|| Target::new(info));
         target.claim = target.claim.or(claim);
         target.click = target.click.take().or(click);
         if let Some(task) = worker_of {
             self.claim_service_worker(id, task);
-        }
-        if is_shared_worker {
-            self.shared_workers_changed();
         }
     }
 
@@ -64,7 +60,6 @@ impl Engine {
         if let Some(target) = self.targets.get_mut(&id) {
             target.hold = Some(Hold { since: self.now, awaited: Vec::new(), paused_documents: Vec::new() });
         }
-        self.guard_worker(id);
         self.show(id);
     }
 
@@ -95,9 +90,6 @@ impl Engine {
         self.change(Change::Gone { target: id });
         self.targets.remove(&id);
         self.undecided.retain(|undecided| undecided.target != id);
-        if self.root_fetch_is_wide {
-            self.shared_workers_changed();
-        }
         self.recheck_waiters();
     }
 
@@ -259,11 +251,7 @@ impl Engine {
     /// waited for: a held `noopener` popup has no renderer yet, and answers only once it runs (measured).
     fn put_up_gates(&mut self, id: TargetId, guard: SessionId) {
         // Before any client's setAutoAttach on this page: holds of children are serial in that order.
-        let mut kinds = vec![json!({"type": "iframe"})];
-        if self.has_gated_requests(id) && self.context_is_own(id) {
-            kinds.push(json!({"type": "service_worker"}));
-        }
-        let related = json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": kinds});
+        let related = Engine::children_to_hold();
         self.own(Some(guard), "Target.setAutoAttach", &related, Purpose::Gate(id));
         self.own(Some(guard), "Page.enable", &json!({}), Purpose::Gate(id));
         let focus = json!({"enabled": true});
@@ -272,6 +260,13 @@ impl Engine {
         self.gate_requests(id, guard);
         // Tells the scopes of the profile's service workers, which answer for documents that `Fetch` never sees.
         self.own(Some(guard), "ServiceWorker.enable", &json!({}), Purpose::Nothing);
+    }
+
+    /// What a guard attaches to. Workers are in it only because a worker from a `blob:` URL is held whatever the filter says, and
+    /// one that is held without a session never runs (measured).
+    pub(super) fn children_to_hold() -> Value {
+        let kinds = [json!({"type": "iframe"}), json!({"type": "worker"})];
+        json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": kinds})
     }
 
     pub(super) fn gate_answered(&mut self, id: TargetId, outcome: Outcome<'_>) {

@@ -1,7 +1,7 @@
-//! What pages load beside their documents: judged at the guard's own `Fetch`, on the session of the page, of each OOPIF of it
-//! and of each service worker of the task's own context.
+//! What pages load beside their documents: judged at the guard's own `Fetch`, on the session of the page and of each OOPIF of
+//! it. What the task's own service and shared workers load is judged at the browser's.
 //!
-//! On those sessions and not on the browser's, where a request names its frame alone: that of a frame which a script has just
+//! For pages on those sessions and not on the browser's, where a request names its frame alone: that of a frame which a script has just
 //! made can be told before the frame is. It stands only where the task's policy may stop a request. The guard was attached
 //! before any client, so its `Fetch` is the one next to the network and sees what a client's own interception made of a URL.
 //! Requests of dedicated workers come on the session of the page.
@@ -15,8 +15,7 @@ use super::audit::Judgement;
 use super::calls::Purpose;
 use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
-use super::state::Session;
-use crate::wire::{Outcome, value_of};
+use super::state::{Session, Task};
 
 impl Engine {
     /// Puts up the gate on a guard's session, where the policy of the page's task needs one.
@@ -32,7 +31,7 @@ impl Engine {
     }
 
     pub(super) fn has_gated_requests(&self, page: TargetId) -> bool {
-        self.task_of_page(page).is_some_and(|(_, task)| task.gates_requests())
+        self.task_of_page(page).is_some_and(|(_, task)| task.gates_requests)
     }
 
     /// The policy was narrowed: the gate goes up on the guards that have been there without one.
@@ -48,46 +47,12 @@ impl Engine {
 
     // --- workers ------------------------------------------------------------------------------------------------
 
-    /// A service worker of a task's own context, held by the guard of a page: its requests pause there from the first one.
-    pub(super) fn guard_worker_below(&mut self, page: TargetId, session: SessionId) {
-        self.gate_requests(page, session);
-        self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
-    }
-
-    /// The same worker again, from the browser's session: it may outlive the page below which it was held.
-    pub(super) fn guard_worker(&mut self, worker: TargetId) {
-        if self.has_gated_requests(worker) {
-            let params = json!({"targetId": worker.as_str(), "flatten": true});
-            self.own(None, "Target.attachToTarget", &params, Purpose::WorkerGuard(worker));
-        }
-    }
-
-    pub(super) fn worker_guard_answered(&mut self, worker: TargetId, outcome: Outcome<'_>) {
-        // An error: it is gone already.
-        let Outcome::Result(result) = outcome else { return };
-        let Some(session) = value_of(Some(result))["sessionId"].as_str().and_then(SessionId::new) else { return };
-        if self.ledger.owner(worker).is_none() {
-            return self.own(
-                None,
-                "Target.detachFromTarget",
-                &json!({"sessionId": session.as_str()}),
-                Purpose::Nothing,
-            );
-        }
-        self.sessions.insert(session, Session::Guard { page: worker, target: worker });
-        self.gate_requests(worker, session);
-    }
-
-    /// Shared workers have no session that could be held in time (measured: the first requests of one went by). The browser's
-    /// own `Fetch` sees them all and names the worker, so it looks at every request while there is such a worker; those of
-    /// the person's tabs go on at once. The worker's script is asked for by its page after the worker was told of.
-    pub(super) fn shared_workers_changed(&mut self) {
-        let gated = |info: &TargetInfo| {
-            let owner = info.context.and_then(|context| self.ledger.owner_of_context(context));
-            info.kind == "shared_worker"
-                && owner.and_then(|task| self.tasks.get(&task)).is_some_and(|task| task.gates_requests())
-        };
-        let wide = self.targets.values().any(|target| gated(&target.info));
+    /// Service and shared workers of a task's own context have no session that could be held in time (measured: the first
+    /// requests of a shared worker went by). The browser's own `Fetch` sees theirs and names the worker as the frame, so it
+    /// looks at every request while there is a task that needs it; those of the person's tabs go on at once.
+    pub(super) fn look_at_workers(&mut self) {
+        let needs = |task: &Task| task.gates_requests && !task.shared();
+        let wide = self.tasks.values().any(needs);
         if wide == self.root_fetch_is_wide {
             return;
         }
@@ -100,7 +65,9 @@ impl Engine {
     pub(super) fn root_request_paused(&mut self, params: &Value) {
         let Some(request) = params["requestId"].as_str() else { return };
         let requester = params["frameId"].as_str().and_then(TargetId::new).and_then(|id| self.targets.get(&id));
-        let worker = requester.filter(|target| target.info.kind == "shared_worker").map(|target| target.info.clone());
+        // A page's own have been judged on its guard's session.
+        let is_worker = |info: &TargetInfo| matches!(info.kind.as_str(), "shared_worker" | "service_worker");
+        let worker = requester.map(|target| &target.info).filter(|info| is_worker(info)).cloned();
         let owner = worker.as_ref().and_then(|info| self.ledger.owner_of_context(info.context?));
         let judged = worker.as_ref().zip(owner).and_then(|(info, owner)| self.judge(owner, params, Some(&info.url)));
         let Some((judged, task)) = judged.zip(owner) else { return self.continue_document(request) };

@@ -33,6 +33,8 @@ pub struct Task {
     pub policy: Arc<Policies>,
     /// By verb: whether the policy allows it on every document that the task can hold.
     pub free: Vec<bool>,
+    /// Whether the policy may stop something that a page loads beside its documents.
+    pub gates_requests: bool,
     pub idle_ttl: Option<Duration>,
     pub idle_since: Instant,
     pub labels: BTreeMap<String, String>,
@@ -49,13 +51,8 @@ pub struct Task {
 impl Task {
     pub fn set_policy(&mut self, policy: Arc<Policies>) {
         self.free = free_verbs(&policy);
+        self.gates_requests = gates_requests(&policy);
         self.policy = policy;
-    }
-
-    /// Whether the policy may stop something that a page loads beside its documents.
-    pub fn gates_requests(&self) -> bool {
-        let free = |verb: Verb| self.free.get(verb as usize).copied().unwrap_or(false);
-        !(free(Verb::Subresource) && free(Verb::Worker))
     }
 
     pub fn shared(&self) -> bool {
@@ -65,7 +62,11 @@ impl Task {
 
 /// By verb: whether the policy allows it on every document that a task can hold. Worked out once, since every command asks.
 pub fn free_verbs(policy: &Policies) -> Vec<bool> {
-    Verb::ALL.iter().map(|verb| policy.allows_everywhere(*verb)).collect()
+    Verb::ALL.iter().map(|verb| policy.allows_on_documents(*verb)).collect()
+}
+
+pub fn gates_requests(policy: &Policies) -> bool {
+    ![Verb::Subresource, Verb::Worker].iter().all(|verb| policy.allows_everywhere(*verb))
 }
 
 /// What a client asked of its root, or of a browser session beside it.

@@ -12,7 +12,7 @@ use super::calls::{Purpose, ReplyTo};
 use super::io::{
     AdminError, AdminErrorKind, AdminReply, AdminRequest, CloseCode, Output, TaskContext, TaskSpec, is_task_name,
 };
-use super::state::{Task, TaskState, free_verbs};
+use super::state::{Task, TaskState, free_verbs, gates_requests};
 use crate::wire::Outcome;
 
 /// How many refusals `task show` can list.
@@ -50,7 +50,8 @@ impl Engine {
             );
         }
         if let Some(url) = &spec.open {
-            let decision = spec.policy.judge(&Question::new(Verb::Navigate, url).created_by(Some("task")));
+            let question = Question::new(Verb::Navigate, url).created_by(Some("task"));
+            let decision = spec.policy.judge(&question.with_method(Verb::Navigate.usual_method()));
             if !decision.allowed() {
                 return error(AdminErrorKind::Invalid, decision.sentence(&format!("navigate to {url}")));
             }
@@ -82,6 +83,7 @@ impl Engine {
                 context_kind: spec.context,
                 context: if shared { self.browser.default_context } else { None },
                 free: free_verbs(&spec.policy),
+                gates_requests: gates_requests(&spec.policy),
                 policy: spec.policy,
                 idle_ttl: spec.idle_ttl,
                 idle_since: self.now,
@@ -94,6 +96,7 @@ impl Engine {
                 refusals: Default::default(),
             },
         );
+        self.look_at_workers();
         match shared {
             true => {
                 self.make_task_dir(id);
@@ -136,6 +139,7 @@ impl Engine {
                 Outcome::Result(_) => "no browserContextId in the answer".to_owned(),
             };
             self.tasks.remove(&id);
+            self.look_at_workers();
             let message = format!(
                 "the browser would not make a browser context for this task ({why}); use --context shared, or restart the browser"
             );
@@ -305,6 +309,7 @@ impl Engine {
         let name = task.name.clone();
         self.tasks.remove(&id);
         self.drop_downloads(id, true);
+        self.look_at_workers();
         for page in self.page_ids(id) {
             self.forget_children(page);
         }

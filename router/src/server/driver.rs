@@ -17,9 +17,11 @@ use tracing::{debug, info, warn};
 
 use file_work::Done;
 
+use super::audit::Auditor;
 use super::inbox::{Arrival, ClientChannel, Inbox};
+use super::policies::Applied;
 use super::record::Recorder;
-use super::registry::{Phase, Registry};
+use super::registry::{Entry, Phase, Registry};
 use super::socket::Utf8Bytes;
 use super::task_files::TaskFiles;
 use super::token::TokenHash;
@@ -76,13 +78,19 @@ pub enum Outcome {
 
 /// What the HTTP side and the owner of the server want; it overtakes the messages of clients.
 pub enum Command {
-    /// `token`: the one of the task that is to be made.
+    /// `new`: of the task that is to be made.
     Admin {
         command: AdminCommand,
-        token: Option<TokenHash>,
+        new: Option<Box<Newborn>>,
         reply: oneshot::Sender<Result<AdminReply, AdminError>>,
     },
     Drain,
+}
+
+/// What the engine does not know of a new task.
+pub struct Newborn {
+    pub token: TokenHash,
+    pub policy: Applied,
 }
 
 struct Client {
@@ -97,7 +105,7 @@ struct Client {
 
 enum Waiting {
     Http {
-        token: Option<TokenHash>,
+        new: Option<Box<Newborn>>,
         reply: oneshot::Sender<Result<AdminReply, AdminError>>,
     },
     /// Our own question after [`Output::Ready`].
@@ -111,6 +119,7 @@ pub struct Driver {
     inbox: Rc<Inbox>,
     queue: Rc<SendQueue>,
     recorder: Recorder,
+    auditor: Auditor,
     files: Arc<TaskFiles>,
     /// From the threads that move files.
     done: UnboundedReceiver<Done>,
@@ -132,6 +141,7 @@ impl Driver {
         commands: UnboundedReceiver<Command>,
         inbox: Rc<Inbox>,
         recorder: Recorder,
+        auditor: Auditor,
         files: Arc<TaskFiles>,
     ) -> Driver {
         let (to_done, done) = mpsc::unbounded_channel();
@@ -142,6 +152,7 @@ impl Driver {
             inbox,
             queue: Rc::default(),
             recorder,
+            auditor,
             files,
             done,
             to_done,
@@ -249,7 +260,7 @@ impl Driver {
     fn commands(&mut self, mut first: Option<Command>) {
         while let Some(command) = first.take().or_else(|| self.commands.try_recv().ok()) {
             match command {
-                Command::Admin { command, token, reply } => self.ask(command, Waiting::Http { token, reply }),
+                Command::Admin { command, new, reply } => self.ask(command, Waiting::Http { new, reply }),
                 Command::Drain if self.deadline.is_none() => {
                     let now = Instant::now();
                     self.deadline = Some(now + DRAIN_PATIENCE);
@@ -327,6 +338,7 @@ impl Driver {
                     if let Some(dir) = self.files.forget(&name) {
                         tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir));
                     }
+                    self.auditor.trail().forget(task);
                 }
                 Output::Fatal { reason } => {
                     self.outcome.get_or_insert(Outcome::Fatal(reason));
@@ -336,7 +348,7 @@ impl Driver {
                 }
                 Output::Record(record) => self.log(&record),
                 Output::Files(work) => self.file_work(work),
-                Output::Audit(_) => {}
+                Output::Audit(audit) => self.auditor.take(&audit),
             }
         }
     }
@@ -391,10 +403,12 @@ impl Driver {
 
     fn reply(&mut self, request: AdminRequest, reply: Result<AdminReply, AdminError>) {
         match self.waiting.remove(&request.0) {
-            Some(Waiting::Http { token, reply: to }) => {
+            Some(Waiting::Http { new, reply: to }) => {
                 // Known before anything else happens: the task may end with the next output.
-                if let (Ok(AdminReply::Task(task)), Some(token)) = (&reply, token) {
-                    self.registry.insert(task.id, task.name.clone(), token);
+                if let (Ok(AdminReply::Task(task)), Some(new)) = (&reply, new) {
+                    let Newborn { token, policy } = *new;
+                    let entry = Entry { hash: token, name: task.name.clone(), policy };
+                    self.registry.insert(task.id, entry);
                     self.task_names.insert(task.id, task.name.clone());
                     info!("The task {} is there.", task.name);
                 }
@@ -428,6 +442,7 @@ impl Driver {
     /// One write for each that got something.
     fn flush(&mut self) {
         self.recorder.flush();
+        self.auditor.flush();
         self.queue.flush();
         for client in self.dirty.drain(..) {
             if let Some(client) = self.clients.get_mut(&client) {

@@ -1,5 +1,6 @@
 //! The server as its owner holds it: bind, make tasks, drive a browser, end.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,28 +16,32 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Notify, oneshot};
 use tracing::warn;
 
+use super::audit::{Auditor, Trail};
 use super::client_socket::{self, Newcomer};
-use super::driver::{Command, Core, Driver, Outcome};
+use super::driver::{Command, Core, Driver, Newborn, Outcome};
 use super::inbox::Inbox;
+use super::policies::{Store, TaskPolicy};
 use super::record::Recorder;
 use super::refusal::Refusal;
 use super::registry::{Phase, Registry};
 use super::task_files::TaskFiles;
 use super::token::{Token, Tokens};
-use super::{Settings, Upstream, http, routes};
+use super::{Settings, Upstream, http, reload, routes};
 use crate::engine::Engine;
 use crate::engine::io::{
-    AdminCommand, AdminError, AdminErrorKind, AdminReply, BrowserOrigin, StatusInfo, TaskInfo, TaskSpec,
+    AdminCommand, AdminError, AdminErrorKind, AdminReply, BrowserOrigin, StatusInfo, TaskContext, TaskInfo, TaskSpec,
 };
 
 /// What a launched browser is told at the end. The id is one that nothing else uses any more.
 const CLOSE_BROWSER: &str = r#"{"id":2147483647,"method":"Browser.close"}"#;
 
 /// What the handlers of HTTP requests and the owner of the server share.
-pub(super) struct Shared {
+pub(in crate::server) struct Shared {
     pub settings: Settings,
     pub registry: Arc<Registry>,
     pub files: Arc<TaskFiles>,
+    pub trail: Arc<Trail>,
+    pub policies: Arc<Store>,
     /// To the driver.
     commands: UnboundedSender<Command>,
     /// To where client sockets are served.
@@ -57,12 +62,27 @@ pub struct Server {
     commands: UnboundedReceiver<Command>,
     inbox: Rc<Inbox>,
     recorder: Recorder,
+    auditor: Auditor,
 }
 
 /// For whoever makes tasks and ends it all; cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     pub(super) shared: Arc<Shared>,
+}
+
+/// A task that is to be made.
+#[derive(Clone, Debug)]
+pub struct TaskPlan {
+    /// `None`: the engine names it.
+    pub name: Option<String>,
+    pub context: TaskContext,
+    pub policy: TaskPolicy,
+    /// Time without a client after which the task ends; `None`: never.
+    pub idle_ttl: Option<Duration>,
+    pub labels: BTreeMap<String, String>,
+    /// A page to open at once, in the background.
+    pub open: Option<String>,
 }
 
 pub struct NewTask {
@@ -84,6 +104,9 @@ impl Server {
             Some(path) => Recorder::create(path)?,
             None => Recorder::default(),
         };
+        let launched = settings.engine.origin == BrowserOrigin::Launched;
+        let policies = Arc::new(Store::open(settings.policies.clone(), launched)?);
+        let auditor = Auditor::open(&settings.audit)?;
         let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
             format!(
                 "{} cannot be listened on ({error}); free it or choose another with --listen ADDR:PORT.",
@@ -108,6 +131,8 @@ impl Server {
             settings,
             files,
             registry,
+            trail: auditor.trail(),
+            policies,
             commands: to_driver,
             newcomers: to_sockets,
             local,
@@ -119,8 +144,9 @@ impl Server {
         });
         let inbox = Rc::<Inbox>::default();
         tokio::task::spawn_local(client_socket::welcome(newcomers, inbox.clone()));
-        let server = Server { shared, commands, inbox, recorder };
+        let server = Server { shared, commands, inbox, recorder, auditor };
         tokio::task::spawn_local(http::accept(listener, routes::all(&server.handle())));
+        tokio::task::spawn_local(reload::watch(server.handle()));
         Ok(server)
     }
 
@@ -151,8 +177,9 @@ impl Server {
     }
 
     pub(super) async fn drive_core(self, core: Box<dyn Core>, upstream: Upstream, last_words: Option<&str>) -> Outcome {
-        let Server { shared, commands, inbox, recorder } = self;
-        let driver = Driver::new(core, shared.registry.clone(), commands, inbox, recorder, shared.files.clone());
+        let Server { shared, commands, inbox, recorder, auditor } = self;
+        let driver =
+            Driver::new(core, shared.registry.clone(), commands, inbox, recorder, auditor, shared.files.clone());
         let (outcome, close_deadline) = driver.run(upstream, last_words).await;
         if let Some(deadline) = close_deadline {
             // One server drives one browser, so it is set once.
@@ -194,7 +221,7 @@ impl Handle {
     }
 
     /// With this token, or with a new one.
-    pub async fn new_task(&self, spec: TaskSpec, token: Option<Token>) -> Result<NewTask, AdminError> {
+    pub async fn new_task(&self, plan: TaskPlan, token: Option<Token>) -> Result<NewTask, AdminError> {
         let token = match token {
             Some(token) => token,
             None => self.shared.registry.tokens.draw().map_err(unavailable)?,
@@ -206,8 +233,18 @@ impl Handle {
                 message: "This token belongs to another task already; give each task a token file of its own.".into(),
             });
         }
-        match self.send(AdminCommand::TaskNew(spec), Some(hash)).await? {
-            AdminReply::Task(info) => Ok(NewTask { info, token }),
+        let TaskPlan { name, context, policy, idle_ttl, labels, open } = plan;
+        let policy = self.read_policy(policy, context).await?;
+        let spec = TaskSpec { name, context, policy: policy.policies.clone(), idle_ttl, labels, open };
+        match self.send(AdminCommand::TaskNew(spec), Some(Box::new(Newborn { token: hash, policy }))).await? {
+            AdminReply::Task(info) => {
+                if let Err(message) = self.catch_up().await {
+                    // It has what held before, and cannot have what holds now.
+                    self.ask(AdminCommand::TaskEnd { name: info.name, keep_pages: false }).await?;
+                    return Err(AdminError { kind: AdminErrorKind::Conflict, message });
+                }
+                Ok(NewTask { info, token })
+            }
             other => Err(unavailable(format!(
                 "The engine answered a new task with {other:?}; report this as a bug of Tabwarden."
             ))),
@@ -265,18 +302,14 @@ impl Handle {
         }
     }
 
-    async fn send(
-        &self,
-        command: AdminCommand,
-        token: Option<super::token::TokenHash>,
-    ) -> Result<AdminReply, AdminError> {
+    async fn send(&self, command: AdminCommand, new: Option<Box<Newborn>>) -> Result<AdminReply, AdminError> {
         match self.shared.registry.phase() {
             Phase::Ready(_) => {}
             Phase::Waiting(why) | Phase::Over(why) => return Err(unavailable(why)),
         }
         let (reply, answer) = oneshot::channel();
         // Dropped unsent when the driver has ended, and then `reply` with it.
-        let _ = self.shared.commands.send(Command::Admin { command, token, reply });
+        let _ = self.shared.commands.send(Command::Admin { command, new, reply });
         answer
             .await
             .unwrap_or_else(|_| Err(unavailable("Tabwarden ended before this was done; start it again.".into())))

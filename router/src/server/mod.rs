@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod api;
+pub mod audit;
 mod client_socket;
 mod discovery;
 pub mod driver;
@@ -14,6 +15,7 @@ mod files;
 mod handle;
 mod http;
 mod inbox;
+pub mod includes;
 mod join;
 pub mod net;
 mod paths;
@@ -21,9 +23,11 @@ pub mod policies;
 mod record;
 mod refusal;
 pub mod registry;
+mod reload;
 mod routes;
 mod socket;
 mod task_files;
+pub mod time;
 pub mod token;
 pub mod upstream;
 
@@ -38,7 +42,8 @@ use url::Url;
 
 pub use admission::Doors;
 pub use driver::Outcome;
-pub use handle::{Handle, NewTask, Server, TaskAddress};
+pub use handle::{Handle, NewTask, Server, TaskAddress, TaskPlan};
+pub use reload::Reloaded;
 pub use token::Token;
 pub use upstream::Upstream;
 
@@ -56,7 +61,8 @@ pub struct Settings {
     pub doors: Doors,
     /// Where clients reach us when it is not the Host that they send: behind a proxy. `http` or `https`.
     pub public_url: Option<Url>,
-    pub policies: policies::PolicyDir,
+    pub policies: policies::PolicyFiles,
+    pub audit: audit::Settings,
     pub record_upstream: Option<PathBuf>,
     /// Shown in `status`; the sandbox is off only when somebody asked for it.
     pub no_sandbox: bool,

@@ -7,6 +7,7 @@ use dashmap::DashMap;
 use ownership::id::TaskId;
 use tokio::sync::watch;
 
+use super::policies::Applied;
 use super::token::{Token, TokenHash, Tokens};
 use crate::engine::io::StatusInfo;
 
@@ -20,9 +21,10 @@ pub enum Phase {
     Over(String),
 }
 
-struct Entry {
-    hash: TokenHash,
-    name: String,
+pub struct Entry {
+    pub hash: TokenHash,
+    pub name: String,
+    pub policy: Applied,
 }
 
 pub struct Registry {
@@ -82,12 +84,30 @@ impl Registry {
         self.expected.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    pub fn insert(&self, task: TaskId, name: String, hash: TokenHash) {
-        self.tasks.insert(task, Entry { hash, name });
+    pub fn insert(&self, task: TaskId, entry: Entry) {
+        self.tasks.insert(task, entry);
     }
 
     pub fn remove(&self, task: TaskId) {
         self.tasks.remove(&task);
+    }
+
+    pub fn id_of(&self, name: &str) -> Option<TaskId> {
+        self.tasks.iter().find(|entry| entry.name == name).map(|entry| *entry.key())
+    }
+
+    /// What `take` makes of each task, in their order.
+    pub fn each<T>(&self, mut take: impl FnMut(TaskId, &Entry) -> T) -> Vec<T> {
+        let mut all: Vec<(TaskId, T)> =
+            self.tasks.iter().map(|entry| (*entry.key(), take(*entry.key(), &entry))).collect();
+        all.sort_by_key(|(task, _)| *task);
+        all.into_iter().map(|(_, made)| made).collect()
+    }
+
+    pub fn set_policy(&self, task: TaskId, policy: Applied) {
+        if let Some(mut entry) = self.tasks.get_mut(&task) {
+            entry.policy = policy;
+        }
     }
 
     /// Replaces the token of the task with this name; `false` when there is none.
@@ -113,6 +133,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::policies::{PolicyFiles, Store, TaskPolicy};
 
     #[test]
     fn a_rotated_token_opens_nothing_and_the_new_one_does() {
@@ -120,7 +141,11 @@ mod tests {
         let [admin, old, new] = [(); 3].map(|()| tokens.draw().unwrap());
         let (old_hash, new_hash) = (tokens.hash(&old), tokens.hash(&new));
         let registry = Registry::new(tokens, &admin);
-        registry.insert(TaskId(1), "one".into(), old_hash);
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(PolicyFiles::new(vec![], None).with_admin_dir(dir.path()), true).unwrap();
+        let policy = store.apply(&TaskPolicy::default(), true).unwrap();
+        let entry = Entry { hash: old_hash, name: "one".into(), policy };
+        registry.insert(TaskId(1), entry);
         assert!(registry.rotate("one", new_hash));
         assert!(!registry.rotate("two", new_hash));
         assert_eq!(registry.holder(old.reveal()), None);

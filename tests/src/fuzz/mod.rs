@@ -5,7 +5,9 @@ mod engine;
 
 pub use engine::engine;
 
-use policy::{Policy, Question, Verb};
+use std::sync::Arc;
+
+use policy::{Date, Policies, Policy, Question, Verb};
 use router::wire::{
     BrowserMessage, Outcome, parse_browser_message, parse_command, render_command, render_error, render_event,
     render_result,
@@ -74,13 +76,21 @@ fn parts<'a>(message: &'a BrowserMessage<'_>) -> (Option<i32>, &'a str, Option<&
     }
 }
 
-/// A policy file. One that can be read judges every URL, and runs its own tests, without a panic.
+/// A policy file. One that can be read judges every URL, explains it, is linted and runs its own tests, without a panic.
 pub fn policy(text: &str) {
     let Ok(policy) = Policy::parse(text, "fuzz.toml") else { return };
     policy.run_tests();
+    policy.lints(Date::LATEST);
     for url in ["https://example.com/a?b#c", "http://[::1]:8080/%2e%2e/x", "data:text/html,x", "blob:null", text] {
         policy.judge(&Question::new(Verb::ALL[0], url));
         policy.judge(&Question::new(Verb::ALL[0], url).created_by(Some("task")));
         policy.judge(&Question::new(Verb::ALL[0], "about:blank").created_by(Some(url)));
+    }
+    let policies = Policies::from(Arc::new(policy));
+    for url in ["http://10-0-0-1.nip.io/", "about:blank", text] {
+        let question = Question::new(Verb::ALL[0], url).created_by(Some(text)).on_behalf_of(Some(url));
+        let explanation = policies.explain(&question);
+        assert_eq!(explanation.decision, policies.judge(&question), "{url}");
+        assert!(explanation.to_string().starts_with(explanation.decision.verdict.as_str()));
     }
 }

@@ -1,5 +1,6 @@
 //! `/api/v1`: tasks and status for programs, under the admin token. Described by `openapi.json` beside this file.
 
+mod decisions;
 mod shape;
 
 use axum::body::Bytes;
@@ -10,15 +11,16 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Router};
-use serde_json::json;
+use ownership::id::TaskId;
+use serde_json::{Value, json};
 
 use super::admission::Visitor;
 use super::files;
 use super::handle::Handle;
-use super::policies::DEFAULT_NAME;
+use super::policies::Trigger;
 use super::refusal::{self, ApiRefusal, Refusal, plain};
 use super::routes::with_and_without_slash;
-use crate::engine::io::{AdminCommand, AdminErrorKind, AdminReply, TaskContext, TaskSpec};
+use crate::engine::io::{AdminCommand, AdminReply, TaskContext};
 use shape::TaskRequest;
 
 pub use crate::engine::io::is_task_name;
@@ -29,12 +31,14 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 const MAX_BODY: usize = 64 << 10;
 
 /// Every path below `/api/v1`, as `openapi.json` writes them too.
-pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 6] {
+pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 8] {
     [
         ("/openapi.json", get(document)),
+        ("/reload", post(reload)),
         ("/status", get(status)),
         ("/tasks", get(list).post(create)),
         ("/tasks/{name}", get(show).delete(end)),
+        ("/tasks/{name}/decisions", get(decisions::decisions)),
         ("/tasks/{name}/token", post(rotate)),
         ("/tasks/{name}/files/{guid}", get(files::of_any_task)),
     ]
@@ -77,6 +81,14 @@ fn invalid(message: impl Into<String>) -> ApiRefusal {
     ApiRefusal(Refusal::new(StatusCode::BAD_REQUEST, "invalid", message))
 }
 
+fn no_such_task() -> ApiRefusal {
+    ApiRefusal(Refusal::new(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "There is no task of this name; GET /api/v1/tasks lists them.",
+    ))
+}
+
 fn bug(reply: &AdminReply) -> ApiRefusal {
     let message = format!("The engine answered with something else ({reply:?}); report this as a bug of Tabwarden.");
     ApiRefusal(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
@@ -108,21 +120,7 @@ async fn create(
         invalid(format!("The body could not be read ({error}); send a JSON object of at most {limit} KiB."))
     })?;
     let request = TaskRequest::parse(&body).map_err(invalid)?;
-    let policy = request.policy.as_deref().unwrap_or(DEFAULT_NAME);
-    let policy = handle.shared.settings.policies.load(policy).map_err(|mut error| {
-        // The task is what is asked for here; that its policy is missing is a mistake in the request.
-        error.kind = AdminErrorKind::Invalid;
-        error
-    })?;
-    let spec = TaskSpec {
-        idle_ttl: request.idle_ttl().map_err(invalid)?,
-        context: request.context(),
-        name: request.name,
-        policy,
-        labels: request.labels,
-        open: request.open,
-    };
-    let made = handle.new_task(spec, None).await?;
+    let made = handle.new_task(request.plan().map_err(invalid)?, None).await?;
     let address = handle.shared.address(&visitor.host, &made.token);
     let mut answer = shape::summary(&made.info);
     answer["http_url"] = address.http_url.into();
@@ -147,7 +145,11 @@ async fn list(State(handle): State<Handle>) -> Result<Response, ApiRefusal> {
 
 async fn show(State(handle): State<Handle>, TaskName(name): TaskName) -> Result<Response, ApiRefusal> {
     match handle.ask(AdminCommand::TaskShow(name)).await? {
-        AdminReply::Task(task) => Ok(refusal::json(StatusCode::OK, &shape::details(&task))),
+        AdminReply::Task(task) => {
+            let mut answer = shape::details(&task);
+            answer["enforcement"] = enforcement(&handle, task.id);
+            Ok(refusal::json(StatusCode::OK, &answer))
+        }
         other => Err(bug(&other)),
     }
 }
@@ -174,15 +176,27 @@ async fn rotate(
     TaskName(name): TaskName,
 ) -> Result<Response, ApiRefusal> {
     let Some(token) = handle.rotate(&name)? else {
-        return Err(ApiRefusal(Refusal::new(
-            StatusCode::NOT_FOUND,
-            "not_found",
-            "There is no task of this name; GET /api/v1/tasks lists them.",
-        )));
+        return Err(no_such_task());
     };
     let address = handle.shared.address(&visitor.host, &token);
     let answer = json!({"name": name, "http_url": address.http_url, "ws_url": address.ws_url, "token": token.reveal()});
     Ok(refusal::json(StatusCode::OK, &answer))
+}
+
+/// `null` for a task that has just ended.
+fn enforcement(handle: &Handle, task: TaskId) -> Value {
+    let shown = handle.shared.registry.each(|id, entry| (id == task).then(|| shape::enforcement(entry)));
+    shown.into_iter().flatten().next().unwrap_or_default()
+}
+
+async fn reload(State(handle): State<Handle>) -> Result<Response, ApiRefusal> {
+    match handle.reload(Trigger::Command).await {
+        Ok(done) => Ok(refusal::json(StatusCode::OK, &json!({"tasks": done.tasks, "released_pages": done.released}))),
+        Err(error) => {
+            let message = format!("The policies stay as they were: {error}");
+            Err(ApiRefusal(Refusal::new(StatusCode::CONFLICT, "policies_kept", message)))
+        }
+    }
 }
 
 async fn status(State(handle): State<Handle>) -> Response {
@@ -192,7 +206,7 @@ async fn status(State(handle): State<Handle>) -> Response {
         _ => None,
     };
     let shared = &handle.shared;
-    refusal::json(StatusCode::OK, &shape::status(&shared.settings, &shared.registry.phase(), counted.as_ref()))
+    refusal::json(StatusCode::OK, &shape::status(shared, counted.as_ref()))
 }
 
 #[cfg(test)]

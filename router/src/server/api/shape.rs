@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use policy::Unenforceable;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::is_task_name;
 use crate::engine::io::{BrowserOrigin, StatusInfo, TaskContext, TaskInfo};
-use crate::server::registry::Phase;
-use crate::server::{API_IDLE_TTL, Settings};
+use crate::server::handle::{Shared, TaskPlan};
+use crate::server::policies::{Allow, DEFAULT_NAME, Source, TaskPolicy};
+use crate::server::registry::{Entry, Phase};
+use crate::server::{API_IDLE_TTL, time};
 
 /// Beyond a year the arithmetic of deadlines is nobody's need.
 const MAX_TTL_S: u64 = 366 * 24 * 3600;
@@ -17,15 +20,16 @@ const MAX_TTL_S: u64 = 366 * 24 * 3600;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskRequest {
-    pub name: Option<String>,
+    name: Option<String>,
     context: Option<Context>,
-    pub policy: Option<String>,
+    policy: Option<String>,
     /// Absent: an hour. `null`: never.
     #[serde(default, deserialize_with = "present")]
     idle_ttl_s: Option<Option<u64>>,
     #[serde(default)]
-    pub labels: BTreeMap<String, String>,
-    pub open: Option<String>,
+    labels: BTreeMap<String, String>,
+    open: Option<String>,
+    allow: Option<Allow>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -53,7 +57,19 @@ impl TaskRequest {
         }
     }
 
-    pub fn idle_ttl(&self) -> Result<Option<Duration>, String> {
+    pub fn plan(self) -> Result<TaskPlan, String> {
+        let source = Source::Named(self.policy.clone().unwrap_or_else(|| DEFAULT_NAME.into()));
+        Ok(TaskPlan {
+            idle_ttl: self.idle_ttl()?,
+            context: self.context(),
+            name: self.name,
+            policy: TaskPolicy { source, allow: self.allow },
+            labels: self.labels,
+            open: self.open,
+        })
+    }
+
+    fn idle_ttl(&self) -> Result<Option<Duration>, String> {
         match self.idle_ttl_s {
             None => Ok(Some(API_IDLE_TTL)),
             Some(None) => Ok(None),
@@ -64,7 +80,7 @@ impl TaskRequest {
         }
     }
 
-    pub fn context(&self) -> TaskContext {
+    fn context(&self) -> TaskContext {
         match self.context {
             Some(Context::Shared) => TaskContext::Shared,
             Some(Context::Isolated) | None => TaskContext::Isolated,
@@ -73,8 +89,11 @@ impl TaskRequest {
 }
 
 /// `counted`: what the engine says, if there is a browser.
-pub fn status(settings: &Settings, phase: &Phase, counted: Option<&StatusInfo>) -> Value {
-    let (state, note) = match phase {
+pub fn status(shared: &Shared, counted: Option<&StatusInfo>) -> Value {
+    let settings = &shared.settings;
+    let audit = shared.trail.state();
+    let phase = shared.registry.phase();
+    let (state, note) = match &phase {
         Phase::Ready(_) => ("ready", None),
         Phase::Waiting(why) => ("waiting", Some(why)),
         Phase::Over(why) => ("ended", Some(why)),
@@ -95,6 +114,54 @@ pub fn status(settings: &Settings, phase: &Phase, counted: Option<&StatusInfo>) 
         "max_tasks": settings.engine.max_tasks,
         "clients": counted.map_or(0, |status| status.clients),
         "pages": counted.map_or(0, |status| status.pages),
+        "policies": policies(shared),
+        "task_policies": shared.registry.each(|_, entry| {
+            let mut shown = enforcement(entry);
+            shown["task"] = entry.name.as_str().into();
+            shown
+        }),
+        "audit": {
+            "file": shared.trail.file.display().to_string(),
+            "written": audit.written,
+            "lost": audit.lost,
+            "trouble": audit.trouble,
+        },
+    })
+}
+
+/// What holds for every task, and how the last reading went.
+fn policies(shared: &Shared) -> Value {
+    let last = shared.policies.last_reload();
+    json!({
+        "admin_directory": shared.settings.policies.admin_dir().display().to_string(),
+        "last_reload": {
+            "at": time::rfc3339_ms(last.at),
+            "by": last.by.as_str(),
+            "ok": last.error.is_none(),
+            "error": last.error,
+        },
+    })
+}
+
+/// What holds for one task.
+pub fn enforcement(entry: &Entry) -> Value {
+    let policies = &entry.policy.policies;
+    json!({
+        "files": policies
+            .names()
+            .map(|(layer, name)| json!({"layer": layer.to_string(), "name": name}))
+            .collect::<Vec<_>>(),
+        "hash": policies.hash(),
+        "channels": policies
+            .coverage(entry.policy.mode)
+            .iter()
+            .map(|channel| json!({
+                "name": channel.name,
+                "denied": channel.denied,
+                "enforced_by": channel.enforced_by,
+                "setting": channel.setting.map(Unenforceable::as_str),
+            }))
+            .collect::<Vec<_>>(),
     })
 }
 
@@ -135,33 +202,5 @@ fn timestamp(at: Instant) -> String {
         None => world.checked_sub(now.duration_since(at)),
     };
     let seconds = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default().as_secs();
-    rfc3339(seconds)
-}
-
-/// Civil date of a day count, after Howard Hinnant's `civil_from_days`; years from 1970 on.
-fn rfc3339(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_civil() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
-        assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(rfc3339(1_709_164_799), "2024-02-28T23:59:59Z");
-        assert_eq!(rfc3339(4_102_444_799), "2099-12-31T23:59:59Z");
-    }
+    time::rfc3339(seconds)
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::server::api::{OPENAPI, table};
 use crate::server::task_files::Finished;
 
-async fn call(world: &World, method: &str, path: &str, body_text: &str) -> (u16, Value) {
+pub(super) async fn call(world: &World, method: &str, path: &str, body_text: &str) -> (u16, Value) {
     let request = format!(
         "{method} /api/v1{path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body_text}",
         world.port,
@@ -68,7 +68,7 @@ fn check_answer(document: &Value, path: &str, method: &str, answer: &(u16, Value
 fn every_route_of_the_document_answers_with_its_fields() {
     with_world(settings(), |world| async move {
         let document: Value = serde_json::from_str(OPENAPI).unwrap();
-        let everything = r#"{"name":"two","context":"shared","policy":"default","idle_ttl_s":60,"labels":{"a":"b"},"open":"https://x.test/"}"#;
+        let everything = r#"{"name":"two","context":"shared","policy":"open","idle_ttl_s":60,"labels":{"a":"b"},"open":"https://x.test/","allow":{"hosts":["x.test"],"sites":[]}}"#;
         let sent: Value = serde_json::from_str(everything).unwrap();
         check(&document, &json!({"$ref": "#/components/schemas/TaskRequest"}), &sent, "request");
         let properties = document["components"]["schemas"]["TaskRequest"]["properties"].as_object().unwrap();
@@ -76,6 +76,7 @@ fn every_route_of_the_document_answers_with_its_fields() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let finished = Finished { path: file.path().to_owned(), suggested: "x".into() };
         world.handle.shared.files.finish("two", "guid", finished);
+        super::audit::decide(&world, &["a-1"]).await;
         let calls = [
             ("post", "/tasks", "/tasks", everything, 201),
             ("post", "/tasks", "/tasks", "", 201),
@@ -84,6 +85,10 @@ fn every_route_of_the_document_answers_with_its_fields() {
             ("get", "/tasks", "/tasks", "", 200),
             ("get", "/tasks/{name}", "/tasks/two", "", 200),
             ("get", "/tasks/{name}", "/tasks/none", "", 404),
+            ("get", "/tasks/{name}/decisions", "/tasks/one/decisions", "", 200),
+            ("get", "/tasks/{name}/decisions", "/tasks/one/decisions?since=a-2", "", 200),
+            ("get", "/tasks/{name}/decisions", "/tasks/one/decisions?since=1h", "", 400),
+            ("get", "/tasks/{name}/decisions", "/tasks/none/decisions", "", 404),
             ("post", "/tasks/{name}/token", "/tasks/two/token", "", 200),
             ("post", "/tasks/{name}/token", "/tasks/none/token", "", 404),
             ("get", "/tasks/{name}/files/{guid}", "/tasks/two/files/guid", "", 200),
@@ -94,6 +99,7 @@ fn every_route_of_the_document_answers_with_its_fields() {
             ("delete", "/tasks/{name}", "/tasks/two", "", 204),
             ("delete", "/tasks/{name}", "/tasks/two?x", "", 400),
             ("get", "/status", "/status", "", 200),
+            ("post", "/reload", "/reload", "", 200),
             ("get", "/openapi.json", "/openapi.json", "", 200),
         ];
         for (method, path, real, sent, expected) in calls {
@@ -160,6 +166,10 @@ fn what_is_not_understood_is_refused_with_a_sentence() {
             r#"{"policy":"/etc/passwd"}"#,
             r#"{"policy":"default.toml"}"#,
             r#"{"policy":"missing"}"#,
+            r#"{"allow":{}}"#,
+            r#"{"allow":{"hosts":["https://x.test/"]}}"#,
+            r#"{"allow":{"sites":["co.uk"]}}"#,
+            r#"{"allow":{"host":["x.test"]}}"#,
             r#"{"idle_ttl_s":0}"#,
             r#"{"idle_ttl_s":-1}"#,
             r#"{"idle_ttl_s":1e30}"#,

@@ -8,7 +8,7 @@ use super::*;
 
 type Socket = WebSocketStream<TcpStream>;
 
-async fn connect(world: &World) -> Socket {
+pub(super) async fn connect(world: &World) -> Socket {
     let stream = TcpStream::connect(("127.0.0.1", world.port)).await.unwrap();
     let url = format!("ws://127.0.0.1:{}{}", world.port, world.path("/devtools/browser/anything"));
     tokio_tungstenite::client_async(url, stream).await.unwrap().0

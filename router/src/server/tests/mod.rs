@@ -2,7 +2,9 @@
 
 mod admission;
 mod api;
+mod audit;
 mod clients;
+mod policies;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -13,13 +15,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::LocalSet;
 
+use super::audit as trail;
 use super::driver::{Core, Outcome};
+use super::policies::{PolicyFiles, TaskPolicy};
 use super::token::{Token, Tokens};
 use super::upstream::PipeEnds;
-use super::{Doors, Handle, Server, Settings, Upstream, policies};
+use super::{Doors, Handle, Server, Settings, TaskPlan, Upstream};
 use crate::engine::io::*;
 
-/// Answers what the server asks; of clients' words it knows `echo…`, `flood`, `end` and `up…`.
+/// Answers what the server asks; of clients' words it knows `echo…`, `flood`, `end`, `audit ID` and `up…`.
 #[derive(Default)]
 struct FakeEngine {
     outputs: VecDeque<Output>,
@@ -42,8 +46,8 @@ impl FakeEngine {
                     name,
                     state: "active",
                     context: spec.context,
-                    policy: "default".into(),
-                    policy_hash: String::new(),
+                    policy: spec.policy.name().into(),
+                    policy_hash: spec.policy.hash().into(),
                     labels: spec.labels,
                     expires_at: spec.idle_ttl.map(|ttl| now + ttl),
                     idle_ttl: spec.idle_ttl,
@@ -71,7 +75,14 @@ impl FakeEngine {
                 }
                 Ok(AdminReply::Ended)
             }
-            AdminCommand::SetPolicies(_) => Ok(AdminReply::PoliciesSet { released: 0 }),
+            AdminCommand::SetPolicies(policies) => {
+                for (id, policies) in policies {
+                    for task in self.tasks.iter_mut().filter(|task| task.id == id) {
+                        task.policy_hash = policies.hash().into();
+                    }
+                }
+                Ok(AdminReply::PoliciesSet { released: 0 })
+            }
             AdminCommand::Status => Ok(AdminReply::Status(StatusInfo {
                 product: "Chrome/156.0.0.0".into(),
                 user_agent: "UA".into(),
@@ -110,6 +121,12 @@ impl Core for FakeEngine {
                     reason: "The task was ended.".into(),
                 }],
                 "huge" => vec![Output::ToBrowser { text: "x".repeat((64 << 20) + 1), on_behalf: Some(client) }],
+                _ if text.starts_with("audit") => {
+                    vec![Output::Audit(Box::new(trail::tests::denied(
+                        text.trim_start_matches("audit "),
+                        "https://x.test/?q",
+                    )))]
+                }
                 _ if text.starts_with("up") => vec![Output::ToBrowser { text: text.into(), on_behalf: Some(client) }],
                 _ => vec![Output::ToClient { client, text: text.into() }],
             }),
@@ -139,6 +156,9 @@ impl Core for FakeEngine {
     }
 }
 
+/// After so long nothing more comes. No answer at all is nothing that a test waits for, so it may be long.
+const SILENCE: Duration = Duration::from_secs(20);
+
 /// A running server with one task.
 struct World {
     handle: Handle,
@@ -155,7 +175,8 @@ fn settings() -> Settings {
         listen: ([127, 0, 0, 1], 0).into(),
         doors: Doors { hosts: vec!["tabs.example".into()], origins: vec!["https://app.example".into()] },
         public_url: None,
-        policies: policies::PolicyDir(None),
+        policies: PolicyFiles::new(vec![], None).with_admin_dir("no such directory".as_ref()),
+        audit: trail::Settings { place: trail::Place::File(Default::default()), queries: false },
         record_upstream: None,
         no_sandbox: false,
         engine: EngineConfig {
@@ -172,10 +193,24 @@ fn settings() -> Settings {
     }
 }
 
+fn plan(name: &str, policy: TaskPolicy) -> TaskPlan {
+    let (idle_ttl, labels, open) = (None, Default::default(), None);
+    TaskPlan { name: Some(name.into()), context: TaskContext::Isolated, policy, idle_ttl, labels, open }
+}
+
 /// Runs the test inside the one thread that everything shares.
-fn with_world<F: Future<Output = ()> + 'static>(settings: Settings, test: impl FnOnce(World) -> F + 'static) {
+fn with_world<F: Future<Output = ()> + 'static>(mut settings: Settings, test: impl FnOnce(World) -> F + 'static) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = LocalSet::new();
+    let dir = tempfile::tempdir().unwrap();
+    let open = concat!(
+        include_str!("../../../../policies/default.toml"),
+        "\n[unenforceable]\nwebsocket = \"accept\"\nwebrtc = \"accept\"\nsw-update = \"accept\"\n\
+        shared-worker = \"accept\"\nspeculation = \"accept\"\n"
+    );
+    std::fs::write(dir.path().join("open.toml"), open).unwrap();
+    settings.policies.named.get_or_insert(dir.path().to_owned());
+    settings.audit.place = trail::Place::File(dir.path().join("audit.jsonl"));
     local.block_on(&runtime, async {
         let admin = Tokens::new().unwrap().draw().unwrap();
         let server = Server::bind(settings, &admin).await.unwrap();
@@ -188,15 +223,7 @@ fn with_world<F: Future<Output = ()> + 'static>(settings: Settings, test: impl F
                 async move { server.drive_core(Box::<FakeEngine>::default(), upstream, None).await },
             );
         handle.ready().await.unwrap();
-        let spec = TaskSpec {
-            name: Some("one".into()),
-            context: TaskContext::Isolated,
-            policy: policies::PolicyDir(None).load("default").unwrap(),
-            idle_ttl: None,
-            labels: Default::default(),
-            open: None,
-        };
-        let token = handle.new_task(spec, None).await.unwrap().token;
+        let token = handle.new_task(plan("one", TaskPolicy::default()), None).await.unwrap().token;
         let browser = Rc::new(tokio::sync::Mutex::new(Some((browser_reads, browser_writes))));
         let world = World { handle, port, admin, token, browser, driving };
         tokio::time::timeout(Duration::from_secs(60), test(world)).await.unwrap();
@@ -210,7 +237,7 @@ impl World {
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let mut chunk = [0; 4096];
-        while let Ok(Ok(read @ 1..)) = tokio::time::timeout(Duration::from_millis(500), stream.read(&mut chunk)).await {
+        while let Ok(Ok(read @ 1..)) = tokio::time::timeout(SILENCE, stream.read(&mut chunk)).await {
             answer.extend_from_slice(&chunk[..read]);
             if is_whole(&answer) {
                 break;
