@@ -97,6 +97,11 @@ pub fn audit_dir() -> Result<PathBuf, String> {
     Ok(data_dir("the audit; set one or use --audit-file FILE")?.join("audit"))
 }
 
+/// Below the data directory; a service without a home has its runtime directory.
+pub fn tasks_dir() -> PathBuf {
+    data_dir("tasks").unwrap_or_else(|_| runtime_dir()).join("tasks")
+}
+
 pub fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }

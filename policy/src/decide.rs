@@ -4,10 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::decision::Decision;
 use crate::methods::{Action, Row};
-use crate::{Policies, Question, Verb, Verdict};
+use crate::{Limit, Policies, Question, Verb, Verdict};
 
 /// Directories that a client may name. All absolute and canonical: this crate does no I/O, so links are the caller's.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Grants {
     pub read_dirs: Vec<PathBuf>,
     pub write_dirs: Vec<PathBuf>,
@@ -115,6 +115,24 @@ pub fn decide(policies: &Policies, grants: &Grants, request: &Request<'_>) -> De
     decision
 }
 
+/// The refusal of a file that lies below a granted directory by its name, and not by where its links lead: that is not told.
+pub fn leads_out(row: &Row, path: &str) -> Decision {
+    Decision::deny(
+        &row.rule,
+        format!("{path:?} leads by a link to where this server may read nothing for clients"),
+        "Name files that are there themselves, or start the server with --grant-read DIR for where the link leads.",
+    )
+}
+
+/// The refusal of a download that is one too many, or too large.
+pub fn over_download_limit(limit: &Limit) -> Decision {
+    Decision::deny(
+        &limit.rule,
+        format!("the downloads of this task are larger than download_mib = {} allows", limit.value),
+        "End the task and go on in another one, or ask whoever keeps the policy file for a higher limit.",
+    )
+}
+
 fn refuse(row: &'static Row) -> Decision {
     match row.reason.split_once(". ") {
         Some((why, advice)) => Decision::deny(&row.rule, lower_first(why), advice),
@@ -140,11 +158,11 @@ fn lower_first(text: &str) -> String {
 }
 
 impl Grants {
-    fn may_read(&self, path: &str) -> bool {
+    pub fn may_read(&self, path: &str) -> bool {
         plain_absolute(path).is_some_and(|path| is_below(path, &self.read_dirs))
     }
 
-    fn may_write(&self, path: &str) -> bool {
+    pub fn may_write(&self, path: &str) -> bool {
         plain_absolute(path).is_some_and(|path| is_below(path, &self.write_dirs) || self.is_playwright_artifacts(path))
     }
 

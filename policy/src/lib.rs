@@ -27,11 +27,11 @@ mod verb;
 
 pub use channels::{Channel, ChannelName, Mode, Unenforceable};
 pub use date::Date;
-pub use decide::{Grants, Request, Surface, decide};
+pub use decide::{Grants, Request, Surface, decide, leads_out, over_download_limit};
 pub use decision::{Decision, Permitted, RuleRef, Verdict, admit};
 pub use explain::{Candidate, Explanation, LayerExplanation};
 pub use file::PolicyError;
-pub use limits::{Limit, Limits};
+pub use limits::{Limit, Limits, common_dirs};
 pub use lint::{Lint, Severity};
 pub use policies::{LayerKind, Policies, Question};
 pub use rules::{Included, Policy, TestFailure};

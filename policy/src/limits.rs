@@ -40,7 +40,7 @@ impl Limits {
 }
 
 /// The directories on which all agree: of each pair, the one that lies below the other.
-pub(crate) fn common_dirs(ours: Option<Vec<PathBuf>>, theirs: Vec<PathBuf>) -> Vec<PathBuf> {
+pub fn common_dirs(ours: Option<Vec<PathBuf>>, theirs: Vec<PathBuf>) -> Vec<PathBuf> {
     let Some(ours) = ours else { return theirs };
     let mut common: Vec<PathBuf> = Vec::new();
     for a in &ours {

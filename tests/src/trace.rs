@@ -7,10 +7,12 @@
 //! ```text
 //! # comment
 //! start [headed]                          the root gates are put up and answered
-//! task NAME isolated|shared [deny=HOST] [ttl=SECONDS]
+//! task NAME isolated|shared [deny=HOST] [download_mib=N] [ttl=SECONDS]
 //! join c1 NAME      leave c1      end NAME [keep]      after SECONDS      lost
 //! page P1 [context=CTX] [opener=P0] [url=URL]    a page appears (guard session G-P1) and takes its gates
 //! attached P1 R1                          the oldest attachToTarget for P1 is answered, with the session R1
+//! kept GUID PATH [c1=PATH|c2=!WHY]        a download is in the task's directory, and at these places   kept GUID !WHY
+//! found PATH[>LINKED] !WHY                where the paths are that are looked for, and where links in them lead
 //! c1> ID METHOD JSON [@SESSION]           c1>> RAW TEXT
 //! b> event METHOD JSON [@SESSION]         b> reply METHOD JSON         b> error METHOD CODE TEXT      b>> RAW TEXT
 //!   b< METHOD JSON [@SESSION] [for c1]    c1< ID result JSON           c1< ID error CODE TEXT         c1< event METHOD JSON
@@ -18,7 +20,9 @@
 //!
 //! Sessions that the engine makes up are shown as `S1`, `S2`, … in the order of their making.
 
-use std::collections::BTreeMap;
+mod files;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +42,9 @@ pub fn config(origin: BrowserOrigin) -> EngineConfig {
         origin,
         max_tasks: 3,
         read_dirs: vec![PathBuf::from("/granted")],
+        reads_by_default: true,
         write_dirs: Vec::new(),
+        tasks_dir: PathBuf::from("/tasks"),
         temp_dir: PathBuf::from("/tmp"),
         return_focus: true,
         audit_prefix: "t".to_owned(),
@@ -57,7 +63,12 @@ pub fn counter() -> Box<dyn FnMut() -> [u8; 16]> {
 
 /// The policy of a trace: everything on http(s) but these hosts.
 pub fn policy_without(hosts: &[&str]) -> Arc<Policies> {
+    policy_with(hosts, "")
+}
+
+fn policy_with(hosts: &[&str], more: &str) -> Arc<Policies> {
     let mut text = include_str!("../../policies/default.toml").to_owned();
+    text.push_str(more);
     for (n, host) in hosts.iter().enumerate() {
         let _ = write!(
             text,
@@ -82,6 +93,8 @@ pub struct Runner {
     tasks: BTreeMap<String, TaskId>,
     requests: u64,
     output: Vec<String>,
+    /// Requests for paths that wait for `found`.
+    looking: VecDeque<u64>,
 }
 
 fn client(name: &str) -> ClientId {
@@ -134,6 +147,7 @@ impl Runner {
             tasks: BTreeMap::new(),
             requests: 0,
             output: Vec::new(),
+            looking: VecDeque::new(),
         }
     }
 
@@ -188,6 +202,8 @@ impl Runner {
             }
             "lost" => self.input(Input::BrowserLost { reason: "the trace says so".into() }),
             "drain" => self.input(Input::Drain),
+            "kept" => self.kept(rest),
+            "found" => self.found(rest),
             "page" => self.page(rest),
             "attached" => self.attached(rest),
             "b>>" => self.input(Input::BrowserFrame { text: rest }),
@@ -230,6 +246,7 @@ impl Runner {
         for option in words {
             match option.split_once('=') {
                 Some(("deny", host)) => policy = policy_without(&[host]),
+                Some(("download_mib", n)) => policy = policy_with(&[], &format!("\n[limits]\ndownload_mib = {n}\n")),
                 Some(("ttl", seconds)) => idle_ttl = Some(Duration::from_secs(seconds.parse().expect("seconds"))),
                 _ => panic!("not an option of a task: {option}"),
             }
@@ -440,6 +457,7 @@ impl Runner {
             Output::TaskEnded { name, .. } => format!("gone {name}"),
             Output::Fatal { reason } => format!("fatal {reason}"),
             Output::Drained => "drained".to_owned(),
+            Output::Files(work) => self.file_work(work),
             Output::Audit(_) => return None,
             Output::Record(record) => match record.kind {
                 RecordKind::Released | RecordKind::Blocked | RecordKind::Odd => format!("note {}", record.message),

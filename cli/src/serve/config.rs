@@ -67,8 +67,10 @@ impl Config {
         let engine = EngineConfig {
             origin: if launched { BrowserOrigin::Launched } else { BrowserOrigin::Attached },
             max_tasks: args.max_tasks,
+            reads_by_default: args.grant_read.is_empty(),
             read_dirs: reads.iter().map(|dir| directory(dir, "--grant-read")).collect::<Result<_, _>>()?,
             write_dirs: args.grant_write.iter().map(|dir| directory(dir, "--grant-write")).collect::<Result<_, _>>()?,
+            tasks_dir: files::tasks_dir(),
             temp_dir: directory(&std::env::temp_dir(), "TMPDIR")?,
             audit_prefix: format!("{:x}", time::now_ms()),
             born_unix_ms: time::now_ms(),

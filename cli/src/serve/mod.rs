@@ -3,6 +3,7 @@
 mod announce;
 mod config;
 mod stop;
+mod tasks_dir;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::runtime_file::{Running, RuntimeFile};
 use announce::Made;
 use config::{BrowserConfig, Config, TaskConfig};
 use stop::{Reloads, Stop};
+use tasks_dir::TasksDir;
 
 /// A browser that was started has so long to answer; a cold one on a slow disk needs some of it.
 const START_PATIENCE: Duration = Duration::from_secs(60);
@@ -34,7 +36,10 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         eprintln!("This build gives every client everything: it is the control of a test, and nothing else.");
     }
     log();
-    let config = Config::read(args)?;
+    let mut config = Config::read(args)?;
+    // Kept until the end, when what is in it goes.
+    let tasks_dir = TasksDir::claim(&config.settings.engine.tasks_dir)?;
+    tasks_dir.path().clone_into(&mut config.settings.engine.tasks_dir);
     let mut stop = Stop::new(config.exit_on_stdin_close)?;
     let admin = Tokens::new()?.draw()?;
     if let audit::Place::Directory(dir) = &config.settings.audit.place {

@@ -37,6 +37,27 @@ pub(super) fn values_at<'v>(params: &'v Value, path: &str) -> Vec<&'v Value> {
     found
 }
 
+/// The same ones, in the same order, to be replaced.
+pub(super) fn values_at_mut<'v>(params: &'v mut Value, path: &str) -> Vec<&'v mut Value> {
+    let mut found = vec![params];
+    for part in path.split('.') {
+        let (name, each) = match part.strip_suffix("[]") {
+            Some(name) => (name, true),
+            None => (part, false),
+        };
+        found = found
+            .into_iter()
+            .filter_map(|value| value.get_mut(name))
+            .flat_map(|value| match (each, value) {
+                (true, Value::Array(values)) => values.iter_mut().collect(),
+                (_, value) => vec![value],
+            })
+            .filter(|value| !value.is_null())
+            .collect();
+    }
+    found
+}
+
 impl Engine {
     /// Looks at every parameter that the row names. `session`: `None` on the root.
     pub(super) fn check_params(
@@ -83,7 +104,7 @@ impl Engine {
             ParamKind::Context => self.check_context(to.client, text()?).map(|_| ()),
             ParamKind::Session => self.check_session(to.client, text()?),
             ParamKind::Window => self.check_window(to.client, number()?),
-            ParamKind::Download => self.check_download(to.client, text()?),
+            ParamKind::Download => self.check_download(to.client, text()?).map(|_| ()),
             ParamKind::World => {
                 self.check_world(session, number()?)?;
                 judged.frame = self.frame_of_world(session, number()?);
@@ -170,10 +191,11 @@ impl Engine {
         }
     }
 
-    pub(super) fn check_download(&self, client: ClientId, text: &str) -> Result<(), Refusal> {
+    pub(super) fn check_download(&self, client: ClientId, text: &str) -> Result<DownloadId, Refusal> {
         let task = self.task_of(client).ok_or_else(Refusal::unknown_download)?;
-        match DownloadId::new(text).map(|download| self.ledger.download(task, download)) {
-            Some(Relation::Owned) => Ok(()),
+        let download = DownloadId::new(text).ok_or_else(Refusal::unknown_download)?;
+        match self.ledger.download(task, download) {
+            Relation::Owned => Ok(download),
             _ => Err(Refusal::unknown_download()),
         }
     }
@@ -326,6 +348,15 @@ mod tests {
         assert_eq!(values_at(&params, "list[].id"), [&json!(5)]);
         assert!(values_at(&params, "none").is_empty());
         assert!(values_at(&params, "a.c.d").is_empty());
+    }
+
+    #[test]
+    fn what_was_judged_is_what_is_replaced() {
+        let mut params = json!({"data": {"files": ["x", null, "y"]}, "other": ["x"]});
+        let judged: Vec<Value> = values_at(&params, "data.files[]").into_iter().cloned().collect();
+        let replaced: Vec<Value> = values_at_mut(&mut params, "data.files[]").into_iter().map(|v| v.take()).collect();
+        assert_eq!(judged, replaced);
+        assert_eq!(params, json!({"data": {"files": [null, null, null]}, "other": ["x"]}));
     }
 
     #[test]

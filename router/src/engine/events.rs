@@ -1,6 +1,6 @@
 //! Events on clients' sessions: delivered, filtered or dropped as the table says. What has no row is dropped and said once.
 
-use ownership::id::{DownloadId, FrameId, SessionId, TargetId};
+use ownership::id::{FrameId, SessionId, TargetId};
 use ownership::{Change, TargetKind};
 use policy::methods::{self, Delivery, EventRow, ParamKind};
 use serde_json::value::RawValue;
@@ -60,6 +60,7 @@ impl Engine {
             "Target.detachedFromTarget" => self.client_child_detached(&value_of(params)),
             "Target.targetInfoChanged" => self.client_child_changed(session, &value_of(params), raw),
             "Fetch.requestPaused" => self.client_request_paused(session, params, raw),
+            "Page.downloadProgress" => self.page_download_progressed(session, params),
             "Runtime.executionContextCreated" => self.world_created(session, &value_of(params), raw),
             "Runtime.executionContextDestroyed" => self.world_destroyed(session, &value_of(params), raw),
             "Runtime.executionContextsCleared" => {
@@ -199,37 +200,6 @@ impl Engine {
         });
         if known {
             self.deliver(session, "Runtime.executionContextDestroyed", raw);
-        }
-    }
-
-    // --- downloads ----------------------------------------------------------------------------------------------
-
-    /// The events name no context: the first is the owner's of its frame, the later ones follow by guid.
-    pub(super) fn download_began(&mut self, params: Option<&RawValue>) {
-        let parsed = value_of(params);
-        let Some(frame) = parsed["frameId"].as_str().and_then(FrameId::new) else { return };
-        let Some(download) = parsed["guid"].as_str().and_then(DownloadId::new) else { return };
-        let Some(task) = self.ledger.page_of_frame(frame).and_then(|page| self.ledger.owner(page)) else { return };
-        self.change(Change::DownloadBegun { download, task });
-        self.tell_download(download, "Browser.downloadWillBegin", params);
-    }
-
-    pub(super) fn download_progressed(&mut self, params: Option<&RawValue>) {
-        let parsed = value_of(params);
-        let Some(download) = parsed["guid"].as_str().and_then(DownloadId::new) else { return };
-        self.tell_download(download, "Browser.downloadProgress", params);
-        if matches!(parsed["state"].as_str(), Some("completed" | "canceled")) {
-            self.change(Change::DownloadEnded { download });
-        }
-    }
-
-    fn tell_download(&mut self, download: DownloadId, method: &str, params: Option<&RawValue>) {
-        let Some(task) = self.ledger.owner_of_download(download) else { return };
-        let Some(raw) = params else { return };
-        for client in self.clients_of(task) {
-            if self.clients.get(&client).is_some_and(|client| !client.download_events.is_empty()) {
-                self.event(client, None, method, raw.get());
-            }
         }
     }
 }

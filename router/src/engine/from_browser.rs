@@ -122,6 +122,7 @@ impl Engine {
                 match self.task_of(to.client) {
                     Some(task) => {
                         self.change(Change::ContextCreated { context, task });
+                        self.gather_downloads(context, task);
                         if let Some(client) = self.clients.get_mut(&to.client) {
                             client.contexts.push(OwnContext { id: context, dispose_on_detach });
                         }

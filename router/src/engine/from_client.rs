@@ -147,18 +147,34 @@ impl Engine {
         if row.method == "Page.navigate" && !judged.urls.iter().all(|(_, url)| policy::is_url(url)) {
             return Err(Refusal::invalid_url());
         }
+        if !judged.read_paths.is_empty() {
+            return self.ask_where_files_are(to, session, row, surface, judged, params);
+        }
+        self.send_checked(to, session, row, surface, &judged, &params)
+    }
+
+    /// What its parameters name has been looked at, and is judged here.
+    pub(super) fn send_checked(
+        &mut self,
+        to: ReplyTo,
+        session: SessionId,
+        row: &'static Row,
+        surface: Surface,
+        judged: &Judged,
+        params: &Value,
+    ) -> Result<(), Refusal> {
         let params = params.to_string();
         let permitted = self.permit_forward(
             to,
             row,
             surface,
-            &judged,
+            judged,
             Forward { session: Some(session), method: row.method, params: &params },
         )?;
         self.note_navigation(session, row.method);
         let learn = match row.method {
             "Page.createIsolatedWorld" => Learn::World { frame: judged.frame },
-            "Page.navigate" => self.goes_by_command(session, &judged),
+            "Page.navigate" => self.goes_by_command(session, judged),
             method => learn_from(method),
         };
         let met = self.meets(session, row);
@@ -204,7 +220,11 @@ impl Engine {
             read_paths: &read_paths,
             write_paths: &write_paths,
         };
-        let decision = decide(&task.policy, &self.grants, &request);
+        let grants = match judged.read_paths.is_empty() && judged.write_paths.is_empty() {
+            true => self.grants.clone(),
+            false => self.grants_of(self.task_of(to.client)),
+        };
+        let decision = decide(&task.policy, &grants, &request);
         match admit(&decision, thing) {
             Some(permitted) => Ok(permitted),
             None => {

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ownership::id::{ClientId, TaskId};
-use policy::{Policies, RuleRef, Verb, Verdict};
+use ownership::id::{ClientId, DownloadId, TaskId};
+use policy::{Grants, Policies, RuleRef, Verb, Verdict};
 
 /// A larger frame makes Chromium drop the connection of everybody (105 MB on a WebSocket, 110 MB on a pipe; measured).
 pub const LARGEST_TO_BROWSER: usize = 64 << 20;
@@ -30,9 +30,14 @@ pub struct EngineConfig {
     pub max_tasks: usize,
     /// Directories below which a client may name files for uploads (absolute, already canonical).
     pub read_dirs: Vec<PathBuf>,
-    /// Directories below which Chromium may be told to write downloads of isolated tasks (absolute, canonical), beside
+    /// Nobody named them: a policy that names others is followed instead.
+    pub reads_by_default: bool,
+    /// Directories below which clients may have their downloads placed (absolute, canonical), beside
     /// `<temp_dir>/playwright-artifacts-*`, which Playwright makes at each connect.
     pub write_dirs: Vec<PathBuf>,
+    /// Holds a directory of each task, of its name (absolute, and UTF-8, as the protocol has no other paths). This server's
+    /// alone.
+    pub tasks_dir: PathBuf,
     /// The OS temp directory (absolute, canonical).
     pub temp_dir: PathBuf,
     /// Keeps the ids of this run's audit records apart from those of others, for example eight random hex digits.
@@ -42,6 +47,15 @@ pub struct EngineConfig {
     /// Give the keyboard focus back to the person's tab when an agent's click or popup has taken it.
     pub return_focus: bool,
 }
+
+/// Whether a task can be called so: names stand in URLs, logs and file names. (None begins with a dot, so none leads up.)
+pub fn is_task_name(name: &str) -> bool {
+    name.len() <= LONGEST_TASK_NAME
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+const LONGEST_TASK_NAME: usize = 64;
 
 /// How a task's pages relate to the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +123,16 @@ pub enum Input<'a> {
         request: AdminRequest,
         command: AdminCommand,
     },
+    /// What became of [`FileWork::Keep`].
+    DownloadKept {
+        download: DownloadId,
+        outcome: Result<Kept, String>,
+    },
+    /// The answer to [`FileWork::FindPaths`], in the same order.
+    PathsFound {
+        request: u64,
+        found: Vec<Result<RealPath, String>>,
+    },
     /// Orderly end: tasks in a launched browser go with it; in an attached one, pages that the tasks made are closed and
     /// everything else is let go. Followed by [`Output::Drained`].
     Drain,
@@ -148,8 +172,73 @@ pub enum Output {
     },
     Drained,
     Record(Record),
+    /// Done by the server, for the engine has no files.
+    Files(FileWork),
     /// For the audit: every decision that is not a plain forward, and what monitored rules would have refused.
     Audit(Box<Audit>),
+}
+
+/// What the engine wants done with files.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FileWork {
+    /// The directory of a task of this name, before the outputs that follow.
+    MakeTaskDir { name: String },
+    /// A download is complete. Answered by [`Input::DownloadKept`], whenever it is done.
+    Keep(Box<Keep>),
+    /// Where these really are, with every link read. Answered by [`Input::PathsFound`]; the client's commands wait until
+    /// then.
+    FindPaths { client: ClientId, request: u64, paths: Vec<PathBuf> },
+    /// A download that was denied was complete before it could be cancelled.
+    Discard { written: PathBuf },
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RealPath {
+    /// Without links, `.` and `..`.
+    pub path: PathBuf,
+    /// Of a directory: where the links in it lead, at any depth.
+    pub links_to: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keep {
+    pub download: DownloadId,
+    pub task: TaskId,
+    pub task_name: String,
+    /// Where Chromium wrote it.
+    pub written: PathBuf,
+    /// The file name that its server or its page suggested. Whoever made the page chose it.
+    pub suggested: String,
+    /// Where clients want it besides.
+    pub places: Vec<Place>,
+    /// Places have to lie below these once every link on the way is read.
+    pub grants: Arc<Grants>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    pub client: ClientId,
+    pub dir: PathBuf,
+    pub naming: Naming,
+}
+
+/// How a client wants the file called, in Chromium's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// `allowAndName`: by its guid.
+    Guid,
+    /// `allow`: as suggested.
+    Suggested,
+}
+
+/// Where a download is now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// In the task's own directory.
+    pub path: PathBuf,
+    /// At the places that were asked for, or why not there.
+    pub placed: Vec<(ClientId, Result<PathBuf, String>)>,
 }
 
 /// One decision, as the audit keeps it.

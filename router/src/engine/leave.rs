@@ -35,7 +35,7 @@ impl Engine {
                 sessions: FxHashMap::default(),
                 contexts: Vec::new(),
                 download_events: FxHashSet::default(),
-                set_downloads: FxHashSet::default(),
+                downloads: FxHashMap::default(),
                 set_permissions: FxHashSet::default(),
                 waiters: Vec::new(),
             },
@@ -127,24 +127,15 @@ impl Engine {
         }
     }
 
-    /// Permissions and download behaviour of contexts, unless another client of the task has set them too.
+    /// Permissions of contexts, unless another client of the task has set them too. (Of downloads nothing was set in the
+    /// browser: what a client wants done with them is known here only.)
     fn undo_settings(&mut self, gone: &Client) {
         let others: Vec<&Client> = self.clients.values().filter(|client| client.task == gone.task).collect();
-        let only = |set: fn(&Client) -> &FxHashSet<ContextId>| -> Vec<ContextId> {
-            set(gone)
-                .iter()
-                .filter(|context| !others.iter().any(|other| set(other).contains(context)))
-                .copied()
-                .collect()
-        };
-        let (permissions, downloads) = (only(|client| &client.set_permissions), only(|client| &client.set_downloads));
+        let only = |context: &&ContextId| !others.iter().any(|other| other.set_permissions.contains(context));
+        let permissions: Vec<ContextId> = gone.set_permissions.iter().filter(only).copied().collect();
         for context in permissions {
             let params = json!({"browserContextId": context.as_str()});
             self.own(None, "Browser.resetPermissions", &params, Purpose::Nothing);
-        }
-        for context in downloads {
-            let params = json!({"behavior": "default", "browserContextId": context.as_str(), "eventsEnabled": false});
-            self.own(None, "Browser.setDownloadBehavior", &params, Purpose::Nothing);
         }
     }
 

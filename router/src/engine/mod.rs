@@ -11,6 +11,7 @@ mod check;
 mod clicks;
 mod cookies;
 mod documents;
+mod downloads;
 mod events;
 mod focus;
 mod from_browser;
@@ -33,12 +34,14 @@ mod tasks;
 mod told_cookies;
 mod trace_filter;
 mod traces;
+mod uploads;
 mod workers;
 
 pub use check::UNCHECKED;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ownership::id::{ClientId, ClientSessionId, ContextId, FrameId, SessionId, TargetId, TaskId};
@@ -76,7 +79,7 @@ struct Browser {
 
 pub struct Engine {
     config: EngineConfig,
-    grants: Grants,
+    grants: Arc<Grants>,
     draw: Box<dyn FnMut() -> [u8; 16]>,
     now: Instant,
     /// Releases of other people's targets: out before anything else of the batch.
@@ -95,6 +98,8 @@ pub struct Engine {
     hidden_frames: HiddenFrames,
     documents: FxHashMap<FrameId, documents::Document>,
     focus: focus::Focus,
+    downloads: downloads::Downloads,
+    uploads: uploads::Uploads,
     /// Browser contexts in which a target was seen; whose they are the ledger says.
     seen_contexts: FxHashSet<ContextId>,
     /// Scopes of service workers, by browser context and registration.
@@ -125,7 +130,7 @@ impl Engine {
         };
         Engine {
             config,
-            grants,
+            grants: Arc::new(grants),
             draw,
             now,
             urgent: VecDeque::new(),
@@ -143,6 +148,8 @@ impl Engine {
             hidden_frames: HiddenFrames::default(),
             documents: FxHashMap::default(),
             focus: focus::Focus::default(),
+            downloads: downloads::Downloads::default(),
+            uploads: uploads::Uploads::default(),
             seen_contexts: FxHashSet::default(),
             worker_scopes: FxHashMap::default(),
             permission_overrides: Vec::new(),
@@ -169,6 +176,8 @@ impl Engine {
             Input::BrowserFrame { text } => self.browser_frame(text),
             Input::BrowserLost { reason } => self.browser_lost(&reason),
             Input::Admin { request, command } => self.admin(request, command),
+            Input::DownloadKept { download, outcome } => self.download_kept(download, outcome),
+            Input::PathsFound { request, found } => self.paths_found(request, &found),
             Input::Drain => self.drain(),
             Input::Tick => self.tick(),
         }
@@ -196,7 +205,7 @@ impl Engine {
 
     /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
     #[doc(hidden)]
-    pub fn footprint(&self) -> [(&'static str, usize); 12] {
+    pub fn footprint(&self) -> [(&'static str, usize); 14] {
         [
             ("tasks", self.tasks.len()),
             ("clients", self.clients.len()),
@@ -210,6 +219,8 @@ impl Engine {
             ("permissions", self.permission_overrides.len()),
             ("traces", usize::from(self.trace.is_some())),
             ("trace streams", self.trace_streams.len()),
+            ("downloads", self.downloads.remembered()),
+            ("uploads", self.uploads.waiting()),
         ]
     }
 
@@ -318,6 +329,7 @@ impl Engine {
     fn change(&mut self, change: Change) {
         if let Change::ContextGone { context } = &change {
             self.worker_scopes.remove(context);
+            self.forget_downloads_in(*context);
             self.seen_contexts.remove(context);
         }
         self.note_change_for_trace(&change);

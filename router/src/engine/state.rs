@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::calls::ReplyTo;
 use super::clicks::Click;
+use super::downloads::DownloadWish;
 use super::info::{Filter, TargetInfo};
 use super::io::{AdminRequest, TaskContext};
 use super::mirror::Mirrored;
@@ -109,10 +110,11 @@ pub struct Client {
     pub scopes: FxHashMap<Option<ClientSessionId>, Scope>,
     pub sessions: FxHashMap<ClientSessionId, Shown>,
     pub contexts: Vec<OwnContext>,
-    /// Contexts whose download events it asked for.
-    pub download_events: FxHashSet<ContextId>,
+    /// Its sessions (`None`: the root) that asked for events of downloads.
+    pub download_events: FxHashSet<Option<ClientSessionId>>,
+    /// What it wants done with the downloads of these contexts.
+    pub downloads: FxHashMap<ContextId, DownloadWish>,
     /// What it set in contexts that stay when it goes, and what Chromium would undo with its connection.
-    pub set_downloads: FxHashSet<ContextId>,
     pub set_permissions: FxHashSet<ContextId>,
     /// Responses that wait for a page to be shown to this client.
     pub waiters: Vec<Waiter>,

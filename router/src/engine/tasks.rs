@@ -9,7 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::Engine;
 use super::calls::{Purpose, ReplyTo};
-use super::io::{AdminError, AdminErrorKind, AdminReply, AdminRequest, CloseCode, Output, TaskContext, TaskSpec};
+use super::io::{
+    AdminError, AdminErrorKind, AdminReply, AdminRequest, CloseCode, Output, TaskContext, TaskSpec, is_task_name,
+};
 use super::sockets::trips_sockets;
 use super::state::{Task, TaskState, free_verbs, gates_requests};
 use crate::wire::Outcome;
@@ -57,7 +59,16 @@ impl Engine {
         }
         let id = TaskId(self.next_task);
         let name = spec.name.unwrap_or_else(|| format!("task-{}", id.0));
-        if self.tasks.values().any(|task| task.name == name) {
+        if !is_task_name(&name) {
+            return error(
+                AdminErrorKind::Invalid,
+                format!(
+                    "{name:?} cannot be a task's name, as directories are called so; use letters, digits, '-', '_' and '.'"
+                ),
+            );
+        }
+        // Each has a directory of its name, and there are file systems to which both cases of a letter are one.
+        if self.tasks.values().any(|task| task.name.eq_ignore_ascii_case(&name)) {
             return error(
                 AdminErrorKind::Conflict,
                 format!("a task named {name:?} exists already; choose another name or end that one"),
@@ -90,7 +101,11 @@ impl Engine {
         );
         self.look_at_workers();
         match shared {
-            true => self.task_is_active(id),
+            true => {
+                self.make_task_dir(id);
+                self.watch_profile_downloads();
+                self.task_is_active(id);
+            }
             // Upstream it goes with our connection, so that nothing of it stays in an attached browser should we die.
             false => self.own(
                 None,
@@ -138,6 +153,8 @@ impl Engine {
         if self.tasks.get(&id).is_some_and(|task| task.state == TaskState::Ending) {
             return self.end_step_done(id);
         }
+        self.make_task_dir(id);
+        self.gather_downloads(context, id);
         self.task_is_active(id);
     }
 
@@ -262,6 +279,7 @@ impl Engine {
                 false => self.end_step(id, "Target.closeTarget", &json!({"targetId": page.as_str()})),
             }
         }
+        self.drop_downloads(id, keep_pages);
         for context in contexts {
             self.end_step(id, "Target.disposeBrowserContext", &json!({"browserContextId": context.as_str()}));
         }
@@ -293,6 +311,7 @@ impl Engine {
         let requests = std::mem::take(&mut task.ending_requests);
         let name = task.name.clone();
         self.tasks.remove(&id);
+        self.drop_downloads(id, true);
         self.look_at_workers();
         for page in self.page_ids(id) {
             self.forget_children(page);

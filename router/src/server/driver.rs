@@ -2,21 +2,28 @@
 //!
 //! The browser's frames go first: they hold the targets that wait for us, the person's among them.
 
+mod file_work;
+
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ownership::id::{ClientId, TaskId};
 use rustc_hash::FxHashMap;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tracing::{debug, info, warn};
+
+use file_work::Done;
 
 use super::audit::Auditor;
 use super::inbox::{Arrival, ClientChannel, Inbox};
 use super::policies::Applied;
 use super::record::Recorder;
 use super::registry::{Entry, Phase, Registry};
+use super::socket::Utf8Bytes;
+use super::task_files::TaskFiles;
 use super::token::TokenHash;
 use super::upstream::{self, MAX_TO_BROWSER, SendQueue, Upstream, UpstreamReader};
 use crate::engine::Engine;
@@ -91,6 +98,9 @@ struct Client {
     task: TaskId,
     /// Something is queued that its socket has not been told of.
     dirty: bool,
+    /// Paths of its that are looked for; what it says meanwhile comes after them.
+    looking: usize,
+    later: VecDeque<Utf8Bytes>,
 }
 
 enum Waiting {
@@ -110,6 +120,10 @@ pub struct Driver {
     queue: Rc<SendQueue>,
     recorder: Recorder,
     auditor: Auditor,
+    files: Arc<TaskFiles>,
+    /// From the threads that move files.
+    done: UnboundedReceiver<Done>,
+    to_done: UnboundedSender<Done>,
     clients: FxHashMap<ClientId, Client>,
     dirty: Vec<ClientId>,
     waiting: FxHashMap<u64, Waiting>,
@@ -128,7 +142,9 @@ impl Driver {
         inbox: Rc<Inbox>,
         recorder: Recorder,
         auditor: Auditor,
+        files: Arc<TaskFiles>,
     ) -> Driver {
+        let (to_done, done) = mpsc::unbounded_channel();
         Driver {
             core,
             registry,
@@ -137,6 +153,9 @@ impl Driver {
             queue: Rc::default(),
             recorder,
             auditor,
+            files,
+            done,
+            to_done,
             clients: FxHashMap::default(),
             dirty: Vec::new(),
             waiting: FxHashMap::default(),
@@ -170,6 +189,7 @@ impl Driver {
                 biased;
                 filled = reader.fill() => lost = filled.err(),
                 Some(came) = self.commands.recv() => command = Some(came),
+                Some(done) = self.done.recv() => self.files_done(done),
                 () = self.inbox.woken() => {}
                 () = &mut timer, if due.is_some() => self.tick(),
                 reason = &mut writing, if writable => {
@@ -272,12 +292,18 @@ impl Driver {
             match arrival {
                 Arrival::Joined { channel, task, user_agent } => {
                     let client = channel.id;
-                    self.clients.insert(client, Client { channel, task, dirty: false });
+                    self.clients
+                        .insert(client, Client { channel, task, dirty: false, looking: 0, later: VecDeque::new() });
                     self.core.handle(now, Input::ClientJoined { client, task, user_agent });
                 }
                 Arrival::Frame { client, text } => {
                     // A client that was closed meanwhile is not heard any more.
-                    let Some(known) = self.clients.get(&client) else { continue };
+                    let Some(known) = self.clients.get_mut(&client) else { continue };
+                    if known.looking > 0 {
+                        // Not `taken`: its socket is not read when this grows.
+                        known.later.push_back(text);
+                        continue;
+                    }
                     known.channel.taken(text.len());
                     self.core.handle(now, Input::ClientFrame { client, text: &text });
                 }
@@ -309,6 +335,9 @@ impl Driver {
                     info!("The task {name} has ended.");
                     self.registry.remove(task);
                     self.task_names.remove(&task);
+                    if let Some(dir) = self.files.forget(&name) {
+                        tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir));
+                    }
                     self.auditor.trail().forget(task);
                 }
                 Output::Fatal { reason } => {
@@ -318,6 +347,7 @@ impl Driver {
                     self.outcome.get_or_insert(Outcome::Drained);
                 }
                 Output::Record(record) => self.log(&record),
+                Output::Files(work) => self.file_work(work),
                 Output::Audit(audit) => self.auditor.take(&audit),
             }
         }

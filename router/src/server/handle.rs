@@ -24,6 +24,7 @@ use super::policies::{Store, TaskPolicy};
 use super::record::Recorder;
 use super::refusal::Refusal;
 use super::registry::{Phase, Registry};
+use super::task_files::TaskFiles;
 use super::token::{Token, Tokens};
 use super::{Settings, Upstream, http, reload, routes};
 use crate::engine::Engine;
@@ -38,6 +39,7 @@ const CLOSE_BROWSER: &str = r#"{"id":2147483647,"method":"Browser.close"}"#;
 pub(in crate::server) struct Shared {
     pub settings: Settings,
     pub registry: Arc<Registry>,
+    pub files: Arc<TaskFiles>,
     pub trail: Arc<Trail>,
     pub policies: Arc<Store>,
     /// To the driver.
@@ -124,8 +126,10 @@ impl Server {
         let browser_id = Token::draw(&SystemRandom::new())?.reveal().to_owned();
         let (to_driver, commands) = mpsc::unbounded_channel();
         let (to_sockets, newcomers) = mpsc::unbounded_channel();
+        let files = Arc::new(TaskFiles::new(settings.engine.tasks_dir.clone()));
         let shared = Arc::new(Shared {
             settings,
+            files,
             registry,
             trail: auditor.trail(),
             policies,
@@ -174,7 +178,8 @@ impl Server {
 
     pub(super) async fn drive_core(self, core: Box<dyn Core>, upstream: Upstream, last_words: Option<&str>) -> Outcome {
         let Server { shared, commands, inbox, recorder, auditor } = self;
-        let driver = Driver::new(core, shared.registry.clone(), commands, inbox, recorder, auditor);
+        let driver =
+            Driver::new(core, shared.registry.clone(), commands, inbox, recorder, auditor, shared.files.clone());
         let (outcome, close_deadline) = driver.run(upstream, last_words).await;
         if let Some(deadline) = close_deadline {
             // One server drives one browser, so it is set once.

@@ -14,7 +14,7 @@ use super::admission::{self, Carrier, Visitor};
 use super::handle::Handle;
 use super::refusal::{ApiRefusal, Refusal, plain};
 use super::registry::{Holder, Phase};
-use super::{Token, api, discovery, join};
+use super::{Token, api, discovery, files, join};
 
 /// The task that a request's token opens; inserted by [`for_tasks`].
 #[derive(Clone, Debug)]
@@ -42,7 +42,9 @@ pub fn all(handle: &Handle) -> Router {
 }
 
 fn of_task() -> Router<Handle> {
-    let mut router = Router::new().route("/devtools/browser/{*id}", any(join::join));
+    let mut router = Router::new()
+        .route("/devtools/browser/{*id}", any(join::join))
+        .route("/files/{guid}", get(files::of_this_task));
     for (path, handler) in [
         ("/json/version", get(discovery::version)),
         ("/json/list", get(discovery::list)),

@@ -66,6 +66,8 @@ impl World {
                 self.deliver(batch)?;
             } else if self.browser.is_busy() {
                 self.browser.work();
+            } else if self.is_moving_files() {
+                self.files_are_moved()?;
             } else {
                 return Ok(());
             }

@@ -1,14 +1,16 @@
 //! One run: the engine between the model browser and the clients, one step after the other, all drawn from the seed.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use ownership::id::{ClientId, TaskId};
+use ownership::id::{ClientId, DownloadId, TaskId};
 use policy::Policies;
 use router::engine::Engine;
 use router::engine::io::{
-    AdminCommand, AdminError, AdminReply, AdminRequest, BrowserOrigin, Input, Output, TaskContext, TaskSpec,
+    AdminCommand, AdminError, AdminReply, AdminRequest, BrowserOrigin, FileWork, Input, Kept, Output, RealPath,
+    TaskContext, TaskSpec,
 };
 
 use super::browser::{Browser, FORBIDDEN, Incoming, Said};
@@ -65,6 +67,9 @@ pub struct World {
     cause: Option<TaskNo>,
     pub lost: bool,
     pub drained: usize,
+    /// Downloads that the server is moving about.
+    moving: Vec<DownloadId>,
+    finding: Vec<(u64, Vec<PathBuf>)>,
 }
 
 impl World {
@@ -86,6 +91,8 @@ impl World {
             cause: None,
             lost: false,
             drained: 0,
+            moving: Vec::new(),
+            finding: Vec::new(),
         }
     }
 
@@ -100,6 +107,9 @@ impl World {
     /// The server hands over what it has read in one go and takes the outputs after that: so do we, with up to `batch`
     /// frames at a time.
     pub fn deliver(&mut self, batch: usize) -> Check {
+        if self.rng.chance(70) {
+            self.files_are_moved()?;
+        }
         for _ in 0..batch {
             let Some(Said { text, on_root }) = self.browser.outbox.pop_front() else { break };
             // What comes on a session that the engine has given up, it does not read.
@@ -110,6 +120,22 @@ impl World {
             self.subject.handle(self.now, Input::BrowserFrame { text: &text });
         }
         self.drain()
+    }
+
+    pub fn files_are_moved(&mut self) -> Check {
+        for download in std::mem::take(&mut self.moving) {
+            let outcome = match self.rng.chance(80) {
+                true => Ok(Kept { path: format!("/tasks/t/files/{download}").into(), placed: Vec::new() }),
+                false => Err("the seed says so".to_owned()),
+            };
+            self.log.line(|| format!("kept {}", self.browser.truth.shorten(download.as_str())));
+            self.subject.handle(self.now, Input::DownloadKept { download, outcome });
+        }
+        self.drain()
+    }
+
+    pub fn is_moving_files(&self) -> bool {
+        !self.moving.is_empty()
     }
 
     pub fn join(&mut self, task: TaskNo, cooperative: bool) -> Check {
@@ -233,8 +259,14 @@ impl World {
 
     fn drain(&mut self) -> Check {
         self.checker.batch_begins();
-        while let Some(output) = self.subject.poll_output(&self.browser) {
-            self.output(output)?;
+        loop {
+            while let Some(output) = self.subject.poll_output(&self.browser) {
+                self.output(output)?;
+            }
+            // The server keeps the client's later commands back meanwhile, as if it had the answer at once.
+            let Some((request, paths)) = self.finding.pop() else { break };
+            let found = paths.into_iter().map(|path| Ok(RealPath { path, links_to: Vec::new() })).collect();
+            self.subject.handle(self.now, Input::PathsFound { request, found });
         }
         self.cause = None;
         match self.browser.remarks.first() {
@@ -275,10 +307,16 @@ impl World {
             Output::AdminReply { request, reply } => self.replied(request, reply)?,
             Output::TaskEnded { task, name } => {
                 self.log.line(|| format!("  gone {name}"));
-                if let Some(state) = self.tasks.iter_mut().find(|state| state.id == Some(task)) {
-                    state.phase = Phase::Gone;
+                if let Some(no) = self.tasks.iter().position(|state| state.id == Some(task)) {
+                    self.tasks[no].phase = Phase::Gone;
+                    self.browser.let_downloads_go(no);
                 }
             }
+            Output::Files(FileWork::Keep(work)) => self.moving.push(work.download),
+            Output::Files(FileWork::FindPaths { request, paths, .. }) => {
+                self.finding.push((request, paths));
+            }
+            Output::Files(_) => {}
             Output::Drained => self.drained += 1,
             Output::Fatal { reason } => return broken(Rule::Gates, format!("fatal: {reason}")),
             Output::Ready | Output::Audit(_) => {}

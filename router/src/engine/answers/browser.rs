@@ -1,4 +1,4 @@
-//! `Browser.*` with small integers and paths: windows and downloads of the task's own pages.
+//! `Browser.*` with small integers: windows of the task's own pages.
 
 use ownership::id::TargetId;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ impl Engine {
         self.send_on_root(&ask, &params, Learn::Nothing)
     }
 
-    fn send_on_root(&mut self, ask: &Ask<'_>, params: &Value, learn: Learn) -> Result<(), Refusal> {
+    pub(super) fn send_on_root(&mut self, ask: &Ask<'_>, params: &Value, learn: Learn) -> Result<(), Refusal> {
         let params = params.to_string();
         let permitted = self.permit_forward(
             ask.to,
@@ -51,60 +51,6 @@ impl Engine {
         )?;
         self.forward(ask.to, permitted, learn);
         Ok(())
-    }
-
-    /// Never the profile's: in a shared task it is answered, because Playwright does not connect without, and does nothing.
-    pub(super) fn set_download_behavior(&mut self, ask: Ask<'_>) -> Result<(), Refusal> {
-        let (context, is_own) = self.meant_context(&ask)?;
-        let (Some(context), true) = (context, is_own) else {
-            self.odd(
-                "downloads",
-                "a client of a shared task set a download behaviour: answered, and not applied to the profile"
-                    .to_owned(),
-            );
-            return self.done(ask.to);
-        };
-        let events = ask.params["eventsEnabled"].as_bool().unwrap_or(false);
-        let behavior = ask.required("behavior")?.to_owned();
-        let mut params = json!({"behavior": behavior, "browserContextId": context.as_str(), "eventsEnabled": events});
-        let mut judged = Judged { shared_profile: Some(false), ..Judged::default() };
-        if let Some(path) = ask.text("downloadPath") {
-            params["downloadPath"] = json!(path);
-            judged.write_paths.push(path.to_owned());
-        }
-        let params = params.to_string();
-        let permitted = self.permit_forward(
-            ask.to,
-            ask.row,
-            ask.surface,
-            &judged,
-            Forward {
-                session: None,
-                // `Page.setDownloadBehavior` is the same thing without a context, which would be everybody's.
-                method: "Browser.setDownloadBehavior",
-                params: &params,
-            },
-        )?;
-        if let Some(client) = self.clients.get_mut(&ask.to.client) {
-            client.set_downloads.insert(context);
-            match events {
-                true => client.download_events.insert(context),
-                false => client.download_events.remove(&context),
-            };
-        }
-        self.forward(ask.to, permitted, Learn::Nothing);
-        Ok(())
-    }
-
-    pub(super) fn cancel_download(&mut self, ask: Ask<'_>) -> Result<(), Refusal> {
-        let guid = ask.required("guid")?.to_owned();
-        self.check_download(ask.to.client, &guid)?;
-        let (context, is_own) = self.meant_context(&ask)?;
-        let mut params = json!({"guid": guid});
-        if let (Some(context), true) = (context, is_own) {
-            params["browserContextId"] = json!(context.as_str());
-        }
-        self.send_on_root(&ask, &params, Learn::Nothing)
     }
 
     pub(in crate::engine) fn page_ids(&self, task: ownership::id::TaskId) -> Vec<TargetId> {

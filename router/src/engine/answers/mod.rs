@@ -4,6 +4,7 @@
 mod browser;
 mod contexts;
 mod cookies;
+mod downloads;
 mod permissions;
 mod target;
 mod traces;

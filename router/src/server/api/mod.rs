@@ -15,6 +15,7 @@ use ownership::id::TaskId;
 use serde_json::{Value, json};
 
 use super::admission::Visitor;
+use super::files;
 use super::handle::Handle;
 use super::policies::Trigger;
 use super::refusal::{self, ApiRefusal, Refusal, plain};
@@ -22,15 +23,15 @@ use super::routes::with_and_without_slash;
 use crate::engine::io::{AdminCommand, AdminReply, TaskContext};
 use shape::TaskRequest;
 
+pub use crate::engine::io::is_task_name;
+
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// Bodies hold a name and a few labels.
 const MAX_BODY: usize = 64 << 10;
 
-const MAX_NAME: usize = 64;
-
 /// Every path below `/api/v1`, as `openapi.json` writes them too.
-pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 7] {
+pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 8] {
     [
         ("/openapi.json", get(document)),
         ("/reload", post(reload)),
@@ -39,6 +40,7 @@ pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 7] {
         ("/tasks/{name}", get(show).delete(end)),
         ("/tasks/{name}/decisions", get(decisions::decisions)),
         ("/tasks/{name}/token", post(rotate)),
+        ("/tasks/{name}/files/{guid}", get(files::of_any_task)),
     ]
 }
 
@@ -90,13 +92,6 @@ fn no_such_task() -> ApiRefusal {
 fn bug(reply: &AdminReply) -> ApiRefusal {
     let message = format!("The engine answered with something else ({reply:?}); report this as a bug of Tabwarden.");
     ApiRefusal(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
-}
-
-/// Whether a task can be called so: names stand in URLs, logs and file names.
-pub fn is_task_name(name: &str) -> bool {
-    name.len() <= MAX_NAME
-        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 /// The name in the path. What is no UTF-8 becomes the empty name, which no task has.

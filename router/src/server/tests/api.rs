@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::server::api::{OPENAPI, table};
+use crate::server::task_files::Finished;
 
 pub(super) async fn call(world: &World, method: &str, path: &str, body_text: &str) -> (u16, Value) {
     let request = format!(
@@ -72,6 +73,9 @@ fn every_route_of_the_document_answers_with_its_fields() {
         check(&document, &json!({"$ref": "#/components/schemas/TaskRequest"}), &sent, "request");
         let properties = document["components"]["schemas"]["TaskRequest"]["properties"].as_object().unwrap();
         assert_eq!(properties.len(), sent.as_object().unwrap().len(), "the request above names every field");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let finished = Finished { path: file.path().to_owned(), suggested: "x".into() };
+        world.handle.shared.files.finish("two", "guid", finished);
         super::audit::decide(&world, &["a-1"]).await;
         let calls = [
             ("post", "/tasks", "/tasks", everything, 201),
@@ -87,7 +91,11 @@ fn every_route_of_the_document_answers_with_its_fields() {
             ("get", "/tasks/{name}/decisions", "/tasks/none/decisions", "", 404),
             ("post", "/tasks/{name}/token", "/tasks/two/token", "", 200),
             ("post", "/tasks/{name}/token", "/tasks/none/token", "", 404),
+            ("get", "/tasks/{name}/files/{guid}", "/tasks/two/files/guid", "", 200),
+            ("get", "/tasks/{name}/files/{guid}", "/tasks/two/files/none", "", 404),
+            ("get", "/tasks/{name}/files/{guid}", "/tasks/none/files/guid", "", 404),
             ("delete", "/tasks/{name}", "/tasks/two?keep_pages=true", "", 204),
+            ("get", "/tasks/{name}/files/{guid}", "/tasks/two/files/guid", "", 404),
             ("delete", "/tasks/{name}", "/tasks/two", "", 204),
             ("delete", "/tasks/{name}", "/tasks/two?x", "", 400),
             ("get", "/status", "/status", "", 200),
@@ -117,7 +125,7 @@ fn every_route_stands_in_the_document_with_its_methods_and_no_others() {
         assert_eq!(served.as_slice(), documented);
         for path in served {
             for method in ["get", "post", "put", "patch", "delete", "options", "trace"] {
-                let real = path.replace("{name}", "none");
+                let real = path.replace("{name}", "none").replace("{guid}", "none");
                 for real in [real.clone(), format!("{real}/")] {
                     let (code, _) = call(&world, &method.to_uppercase(), &real, "").await;
                     assert_eq!(code == 405, document["paths"][path][method].is_null(), "{method} {real}: {code}");
@@ -201,5 +209,39 @@ fn while_the_browser_is_awaited_tasks_are_unavailable_and_status_says_why() {
             (code, &answer["state"], &answer["note"]),
             (200, &json!("waiting"), &json!("waiting for your approval in Chrome"))
         );
+    });
+}
+
+#[test]
+fn a_download_is_served_as_an_attachment_to_the_admin_and_to_its_task_only() {
+    with_world(settings(), |world| async move {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "<script>alert(1)</script>").unwrap();
+        let files = &world.handle.shared.files;
+        files.finish("one", "guid", Finished { path: path.clone(), suggested: "ü.html".into() });
+        files.finish("two", "other", Finished { path: path.clone(), suggested: "x".into() });
+        let answer = world.get(&world.path("/files/guid")).await;
+        assert_eq!((status(&answer), body(&answer)), (200, "<script>alert(1)</script>"));
+        for header in [
+            "content-type: application/octet-stream",
+            "x-content-type-options: nosniff",
+            "content-security-policy: sandbox; default-src 'none'",
+            "content-disposition: attachment; filename=\"_.html\"; filename*=utf-8''%c3%bc.html",
+            "cache-control: no-store",
+        ] {
+            assert!(answer.to_ascii_lowercase().contains(header), "{header} is not in {answer}");
+        }
+        // Another task's, one that is not there, and paths that would lead elsewhere.
+        for path in ["other", "none", "..%2f..%2fetc%2fpasswd", "%ff", "", "guid/x"] {
+            assert_eq!(status(&world.get(&world.path(&format!("/files/{path}"))).await), 404, "{path}");
+        }
+        assert_eq!(status(&world.get("/api/v1/tasks/one/files/guid").await), 401);
+        assert_eq!(call(&world, "GET", "/tasks/one/files/guid", "").await.0, 200);
+        assert_eq!(call(&world, "GET", "/tasks/one/files/other", "").await.0, 404);
+        // Something else in its place is not served.
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+        assert_eq!(status(&world.get(&world.path("/files/guid")).await), 404);
     });
 }

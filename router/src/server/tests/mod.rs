@@ -143,7 +143,7 @@ impl Core for FakeEngine {
                 self.close_all(CloseCode::Shutdown, "Tabwarden is shutting down.");
                 self.outputs.push_back(Output::Drained);
             }
-            Input::Tick => {}
+            Input::DownloadKept { .. } | Input::PathsFound { .. } | Input::Tick => {}
         }
     }
 
@@ -183,8 +183,10 @@ fn settings() -> Settings {
             origin: BrowserOrigin::Launched,
             max_tasks: 64,
             read_dirs: vec![],
+            reads_by_default: false,
             write_dirs: vec![],
             temp_dir: std::env::temp_dir(),
+            tasks_dir: std::env::temp_dir().join("tabwarden-no-such-directory"),
             return_focus: false,
             audit_prefix: "t".into(),
             born_unix_ms: 0,

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::documents::By;
 use super::life::Opener;
 use super::{Audience, Browser, FORBIDDEN, Later, PRIVATE, TargetKind};
-use crate::sim::truth::{Id, Kind, Owner};
+use crate::sim::truth::{Id, Kind, Owner, TaskNo};
 
 #[derive(Clone, Copy)]
 enum Act {
@@ -339,30 +339,41 @@ impl Browser {
 
     fn download(&mut self) {
         let Some(page) = self.any(|_, _| true) else { return };
-        let told = self.targets.get(&page).is_some_and(|page| self.root.downloads.contains(&page.context));
-        if !told {
+        let Some(context) = self.targets.get(&page).map(|page| page.context.clone()) else { return };
+        if !self.root.downloads.contains(&context) {
             return;
         }
         let owner = self.owner(&page);
         let guid = self.truth.make(&mut self.rng, Kind::Download, owner);
-        self.downloads.push(guid.clone());
+        self.downloads.push((guid.clone(), context));
         let marker = self.download_marker(owner);
         let params = json!({"frameId": &*page, "guid": &*guid, "url": "https://a.test/f", "suggestedFilename": "f", "marker": marker});
         self.say(&json!({"method": "Browser.downloadWillBegin", "params": params}));
     }
 
     fn progress(&mut self) {
-        let Some(guid) = self.rng.pick(&self.downloads).cloned() else { return };
+        let Some((guid, _)) = self.rng.pick(&self.downloads).cloned() else { return };
         let owner = self.owner(&guid);
         let done = self.rng.chance(50);
         if done {
-            self.downloads.retain(|other| *other != guid);
+            self.downloads.retain(|(other, _)| *other != guid);
             self.truth.gone(&guid);
         }
         let marker = self.download_marker(owner);
         let state = if done { "completed" } else { "inProgress" };
         let params = json!({"guid": &*guid, "state": state, "totalBytes": 9, "receivedBytes": 9, "marker": marker});
         self.say(&json!({"method": "Browser.downloadProgress", "params": params}));
+    }
+
+    /// Their task has ended: what goes on is the person's, told to nobody and remembered by nobody.
+    pub fn let_downloads_go(&mut self, task: TaskNo) {
+        let ids: Vec<Id> = self.downloads.iter().map(|(guid, _)| guid.clone()).collect();
+        for guid in ids {
+            if self.owner(&guid) == Owner::Task(task) {
+                self.truth.release(&guid);
+                self.truth.gone(&guid);
+            }
+        }
     }
 
     fn download_marker(&mut self, owner: Owner) -> String {

@@ -311,6 +311,10 @@ impl Browser {
         for id in inside {
             self.destroy(&id);
         }
+        // Its downloads end with it, without a word.
+        for (guid, _) in self.downloads.extract_if(.., |(_, at)| at == context) {
+            self.truth.gone(&guid);
+        }
         self.contexts.remove(context);
         self.truth.gone(context);
     }

@@ -187,7 +187,8 @@ pub struct Browser {
     pub markers: HashMap<u64, Marker>,
     /// Nonces of commands that will never be answered while their session lives.
     pub stuck: BTreeSet<String>,
-    pub downloads: Vec<Id>,
+    /// With the browser context of each.
+    pub downloads: Vec<(Id, Id)>,
     /// How often each target has ended: a frame may leave its process and come back under the same id.
     pub ends: HashMap<Id, usize>,
     /// Tasks whose policy denies [`FORBIDDEN`].
