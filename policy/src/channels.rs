@@ -81,6 +81,8 @@ impl ChannelName {
     fn enforced_by(self, mode: Mode) -> Option<&'static str> {
         match self {
             ChannelName::Speculation if mode.launched => Some("a preference of the browser that Tabwarden started"),
+            // It names the worker that asks; the profile's own workers serve the person too and are left alone.
+            ChannelName::SharedWorker if mode.isolated => Some("interception on the browser's session"),
             _ => None,
         }
     }

@@ -41,7 +41,7 @@ describe('a hostile client', router, () => {
 
     const tab = await person.openTab(site.url('person', '/with-frame', { src: site.url('b', '/plain', { title: 'the person\'s frame' }) }));
     await plant(expression => person.evaluate(tab, expression), SECRETS[0]);
-    await person.raw.send('Storage.setCookies', { cookies: [{ name: 'login', value: SECRETS[0], url: site.url('person'), httpOnly: true }, { name: 'at-a', value: SECRETS[0], url: site.url('a'), httpOnly: true }] });
+    await person.raw.send('Storage.setCookies', { cookies: [{ name: 'login', value: SECRETS[0], url: site.url('person'), httpOnly: true }, { name: 'at-c', value: SECRETS[0], url: site.url('c'), httpOnly: true }] });
     worlds.person = await collect(person.raw, tab);
 
     victim = await server.connect('victim');

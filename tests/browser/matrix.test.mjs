@@ -5,6 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { startChromium } from './support/chromium.mjs';
+import { ACCEPTED } from './support/policy.mjs';
 import { router, serve } from './support/serve.mjs';
 import { Site } from './support/site.mjs';
 import { temporaryFolder, until } from './support/util.mjs';
@@ -17,7 +18,7 @@ before(async () => {
   policy = join(folder, 'matrix.toml');
   const deny = (id, lines) => `[[rule]]\nid = "${id}"\neffect = "deny"\nverbs = ["*"]\n${lines}\nreason = "The tests say so"\n\n`;
   writeFileSync(policy, `policy = 1\nname = "matrix"\ndefault = "deny"\n
-[[rule]]\nid = "web"\neffect = "allow"\nverbs = ["*"]\nto = "*"\nschemes = ["http", "https", "ws", "wss"]\nports = "*"\nreason = "The web"\n\n`
+[[rule]]\nid = "web"\neffect = "allow"\nverbs = ["*"]\nto = "*"\nschemes = ["http", "https", "ws", "wss"]\nports = "*"\nlocal = true\nreason = "The web"\n\n${ACCEPTED}\n`
     + deny('host', 'to = { host = "forbidden.test" }\nports = "*"')
     + deny('port', `to = { host = "c.test" }\nports = [${otherPort.port}]`)
     + deny('path', 'to = { host = "a.test" }\npaths = ["/private/**"]\nports = "*"')
@@ -162,6 +163,24 @@ function matrix(kind, { attached }) {
         assert.deepEqual(seen.map(url => cells.find(([, marker]) => url.endsWith(`/${marker}`))[0]), []);
       });
     }
+  }
+
+  for (const [by, script] of Object.entries({
+    'a page': url => `new WebSocket(${text(url)}), 0`,
+    'a cross-site frame': url => `document.body.appendChild(document.createElement('iframe')).src = ${text(site.url('b', '/html', { body: `<script>new WebSocket(${text(url)})</script>` }))}`,
+    'a worker': url => `void new Worker(${text(js(`new WebSocket(${text(url)})`))})`,
+  })) {
+    test(`${kind}: a socket of ${by} to a forbidden place stops the page`, async t => {
+      const raw = await server.connect('isolated');
+      t.after(() => raw.close());
+      const page = await raw.newPage(site.url('a', '/plain'));
+      await raw.send('Log.enable', {}, page.sessionId);
+      const since = raw.mark();
+      await raw.send('Runtime.evaluate', { expression: script(`ws://forbidden.test:${site.port}/socket`) }, page.sessionId);
+      await raw.wait('Page.frameNavigated', { since, sessionId: page.sessionId, accept: p => p.frame.id === page.targetId && p.frame.url === 'about:blank' });
+      const { params } = await raw.wait('Log.entryAdded', { since, sessionId: page.sessionId });
+      assert.match(params.entry.text, /^tabwarden: websocket ws:\/\/forbidden\.test:\d+\/socket denied by rule host \(.*leaked_handshake/);
+    });
   }
 
   test(`${kind}: the same things reach an allowed place`, async t => {

@@ -154,19 +154,23 @@ describe('several tasks and a person in one browser', router, () => {
     assert.deepEqual(raw.strays, []);
   });
 
-  test('an isolated task has none of the profile\'s cookies, a shared one may not read or change them', async t => {
+  test('an isolated task has none of the profile\'s cookies, a shared one that was not there does not see them and cannot change them', async t => {
     await person.raw.send('Storage.setCookies', { cookies: [{ name: 'login', value: 'person', url: site.url('person'), httpOnly: true }] });
     const alice = await client(t, 'alice');
     const carol = await client(t, 'carol');
     assert.deepEqual((await alice.raw.send('Storage.getCookies')).cookies, []);
     assert.equal((await alice.raw.send('Network.getAllCookies', {}, alice.page.sessionId)).cookies.length, 0);
+    assert.ok((await carol.raw.send('Storage.getCookies')).cookies.every(c => c.name !== 'login'));
+    assert.ok((await carol.raw.send('Network.getAllCookies', {}, carol.page.sessionId)).cookies.every(c => c.name !== 'login'));
+    await carol.raw.send('Storage.clearCookies');
+    await carol.raw.send('Network.clearBrowserCookies', {}, carol.page.sessionId);
+    await carol.raw.send('Browser.resetPermissions');
     for (const [method, params, sessionId] of [
-      ['Storage.getCookies', {}], ['Storage.setCookies', { cookies: [{ name: 'x', value: 'y', url: site.url('person') }] }], ['Storage.clearCookies', {}],
-      ['Network.getAllCookies', {}, carol.page.sessionId], ['Network.clearBrowserCookies', {}, carol.page.sessionId], ['Network.clearBrowserCache', {}, carol.page.sessionId],
+      ['Storage.setCookies', { cookies: [{ name: 'x', value: 'y', url: site.url('person') }] }], ['Network.clearBrowserCache', {}, carol.page.sessionId],
       ['Network.getCookies', { urls: [site.url('person')] }, carol.page.sessionId], ['Network.setCookie', { name: 'x', value: 'y', url: site.url('person') }, carol.page.sessionId],
       ['Network.deleteCookies', { name: 'login', url: site.url('person') }, carol.page.sessionId],
       ['Storage.clearDataForOrigin', { origin: site.url('person', ''), storageTypes: 'all' }, carol.page.sessionId],
-      ['Browser.grantPermissions', { permissions: ['geolocation'], origin: site.url('person', '') }], ['Browser.resetPermissions', {}],
+      ['Browser.grantPermissions', { permissions: ['geolocation'], origin: site.url('person', '') }],
     ]) {
       const error = await carol.raw.refused(method, params, sessionId);
       assert.equal(error.code, -32000, method);

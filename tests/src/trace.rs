@@ -47,6 +47,7 @@ pub fn config(origin: BrowserOrigin) -> EngineConfig {
         tasks_dir: PathBuf::from("/tasks"),
         temp_dir: PathBuf::from("/tmp"),
         return_focus: true,
+        audit_prefix: "t".to_owned(),
         born_unix_ms: 1_700_000_000_000,
     }
 }

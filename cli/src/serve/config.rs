@@ -72,6 +72,7 @@ impl Config {
             write_dirs: args.grant_write.iter().map(|dir| directory(dir, "--grant-write")).collect::<Result<_, _>>()?,
             tasks_dir: files::tasks_dir(),
             temp_dir: directory(&std::env::temp_dir(), "TMPDIR")?,
+            audit_prefix: format!("{:x}", time::now_ms()),
             born_unix_ms: time::now_ms(),
             return_focus: !args.leave_focus,
         };

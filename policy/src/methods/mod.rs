@@ -48,6 +48,10 @@ pub enum ParamKind {
     /// A number that must not be negative: Chromium dies of one that is.
     NonNegative,
     Url(Verb),
+    /// An origin, or a storage key, which begins with one: judged under the verbs of the row, and in the person's profile only
+    /// where the task's pages have been.
+    Origin,
+    StorageKey,
     ReadPaths,
     WritePath,
 }

@@ -132,6 +132,8 @@ fn param_kind(text: &str) -> Result<ParamKind, String> {
         "world" => ParamKind::World,
         "unique-world" => ParamKind::UniqueWorld,
         "object" => ParamKind::Object,
+        "origin" => ParamKind::Origin,
+        "storage-key" => ParamKind::StorageKey,
         "non-negative" => ParamKind::NonNegative,
         "read-paths" => ParamKind::ReadPaths,
         "write-path" => ParamKind::WritePath,

@@ -44,17 +44,16 @@ fn what_touches_only_the_page_is_allowed() {
 
 #[test]
 fn a_refusal_gives_no_permit() {
-    let decision = judge(&request("Tracing.start", Surface::Page));
+    let decision = judge(&request("Tracing.getCategories", Surface::Page));
     assert!(admit(&decision, 7).is_none());
 }
 
 #[test]
 fn refusals_stand_alone() {
     assert_eq!(
-        without_line(&sentence(&request("Tracing.start", Surface::Root))),
-        "tabwarden: Tracing.start denied by rule Tracing.start (methods.tsv:N): a trace records every tab of the browser, the \
-         person's included, and is not cut to a task in this version. Use the Profiler, Performance and Network domains of \
-         the page."
+        without_line(&sentence(&request("Tracing.getCategories", Surface::Root))),
+        "tabwarden: Tracing.getCategories denied by rule Tracing.getCategories (methods.tsv:N): it is about every tab of the \
+         browser, the person's included, and is not cut to a task. Use Tracing.start and Tracing.end, which are."
     );
     assert_eq!(
         without_line(&sentence(&request("Browser.close", Surface::Page))),
@@ -90,13 +89,13 @@ fn every_refusal_is_a_sentence_with_advice() {
 
 #[test]
 fn profile_wide_methods_need_a_context_of_their_own() {
-    let mut cookies = request("Network.getAllCookies", Surface::Page);
-    assert!(judge(&cookies).allowed());
-    cookies.shared_profile = true;
+    let mut cache = request("Network.clearBrowserCache", Surface::Page);
+    assert!(judge(&cache).allowed());
+    cache.shared_profile = true;
     assert_eq!(
-        without_line(&sentence(&cookies)),
-        "tabwarden: Network.getAllCookies denied by rule Network.getAllCookies (methods.tsv:N): it reads cookies, HttpOnly ones \
-         included, of any site in the browser context. This task works in the person's profile. Use a task with a browser \
+        without_line(&sentence(&cache)),
+        "tabwarden: Network.clearBrowserCache denied by rule Network.clearBrowserCache (methods.tsv:N): it empties the HTTP \
+         cache of the whole browser context. This task works in the person's profile. Use a task with a browser \
          context of its own (`tabwarden task new NAME --context isolated`)."
     );
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ownership::id::TaskId;
 use ownership::{Lineage, Relation};
-use policy::{Policies, Verb};
+use policy::{Mode, Policies, Verb};
 
 use super::Engine;
 use super::calls::Listing;
@@ -48,8 +48,9 @@ impl Engine {
     fn set_policies(&mut self, policies: Vec<(TaskId, Arc<Policies>)>) -> usize {
         let mut released = 0;
         for (id, policies) in policies {
+            let launched = self.launched();
             let Some(task) = self.tasks.get_mut(&id) else { continue };
-            task.set_policy(policies);
+            task.set_policy(policies, Mode { launched, isolated: !task.shared() });
             self.look_at_workers();
             for page in self.page_ids(id) {
                 let Some(url) = self.targets.get(&page).map(|target| target.info.url.clone()) else { continue };

@@ -228,6 +228,7 @@ impl Engine {
                 setup_in_flight: 0,
                 hears_log: false,
                 told_requests: FxHashSet::default(),
+                request_hosts: Default::default(),
             })),
         );
         if let Some(state) = self.clients.get_mut(&client) {
@@ -247,6 +248,7 @@ impl Engine {
         let Some(info) = TargetInfo::read(&params["targetInfo"]) else { return };
         self.sessions.insert(session, Session::Guard { page, target: info.id });
         if info.kind != "iframe" {
+            self.watch_sockets(page, session);
             return self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
         }
         self.learn_child(page, &info);
@@ -349,6 +351,7 @@ impl Engine {
         for purpose in self.calls.drain_session(session) {
             self.unanswerable(purpose);
         }
+        self.session_gone_in_trace(client, shown);
         for (_, wish) in unanswered {
             self.refuse(wish.reply_to(), &Refusal::unknown_session());
         }
@@ -402,6 +405,8 @@ impl Engine {
             Purpose::Refresh(Listing::Targets { to, .. } | Listing::Info { to, .. }) => {
                 self.refuse(to, &Refusal::browser_lost());
             }
+            Purpose::Trace(_) => self.trace_lost(&Refusal::browser_lost()),
+            Purpose::ClearCookies(clearing) => self.refuse(clearing.to, &Refusal::browser_lost()),
             // Nothing more can be taken away from a browser that is gone.
             Purpose::EndTask(task) => self.end_step_done(task),
             // What we know is the best answer that there is.

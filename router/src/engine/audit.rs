@@ -55,7 +55,7 @@ impl Engine {
     /// Keeps a decision and gives it its id.
     pub(super) fn audit(&mut self, task: TaskId, client: Option<ClientId>, method: &str, judged: &Judgement) -> String {
         self.audits += 1;
-        let id = format!("a-{}-{}", self.audit_prefix, self.audits);
+        let id = format!("a-{}-{}", self.config.audit_prefix, self.audits);
         let Some(state) = self.tasks.get(&task) else { return id };
         let kept = |decision: &Decision, enforced: bool| Audit {
             id: id.clone(),

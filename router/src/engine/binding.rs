@@ -1,7 +1,7 @@
 //! Where the policy lets a client's script into some documents only: scripts are bound to the document for which they were
 //! judged, those that would last beyond it are refused, and an answer that comes from another one is judged again.
 
-use ownership::id::{ClientId, FrameId, SessionId, TargetId};
+use ownership::id::{ClientId, FrameId, SessionId};
 use policy::Verb;
 use policy::methods::Row;
 use serde_json::value::RawValue;
@@ -115,9 +115,6 @@ impl Engine {
         };
         if !goes {
             self.frame_goes_to(frame, None);
-            if let Some(target) = TargetId::new(frame.as_str()).and_then(|id| self.targets.get_mut(&id)) {
-                target.cause = None;
-            }
         }
     }
 

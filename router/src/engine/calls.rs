@@ -6,10 +6,12 @@ use std::collections::btree_map::Entry;
 
 use ownership::id::{ClientId, ClientSessionId, ContextId, FrameId, SessionId, TargetId, TaskId};
 
+use super::cookies::Clearing;
 use super::documents::Met;
 use super::focus::FocusStep;
 use super::info::Filter;
 use super::io::AdminRequest;
+use super::traces::TraceStep;
 
 /// Where the response to a client's command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,10 @@ pub enum Learn {
         dispose_on_detach: bool,
     },
     ContextDisposed(ContextId),
+    /// `cookies`, of which the client gets those that are its task's.
+    Cookies {
+        own_context: bool,
+    },
 }
 
 /// Root commands by which the gates are put up, in this order.
@@ -126,6 +132,9 @@ pub enum Purpose {
     Focus(FocusStep),
     /// Titles and URLs as they are now, for an answer that tells them.
     Refresh(Listing),
+    /// Cookies are being looked for, or deleted one after the other.
+    ClearCookies(Box<Clearing>),
+    Trace(TraceStep),
     /// One step of ending a task.
     EndTask(TaskId),
     /// Nobody waits for it; an error is normal (the thing was gone already).

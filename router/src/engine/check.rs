@@ -3,7 +3,7 @@
 
 use ownership::Relation;
 use ownership::id::{ClientId, ClientSessionId, ContextId, DownloadId, FrameId, SessionId, TargetId, TaskId, WindowId};
-use policy::methods::{ParamKind, Row};
+use policy::methods::{Param, ParamKind, Row};
 use serde_json::Value;
 
 use super::Engine;
@@ -11,6 +11,7 @@ use super::calls::ReplyTo;
 use super::from_client::Judged;
 use super::refusal::Refusal;
 use super::state::Session;
+use super::storage::Naming;
 
 /// True in one build only, whose hostile client must get through: it shows that the test can fail.
 pub const UNCHECKED: bool = cfg!(feature = "control-without-checks");
@@ -69,7 +70,7 @@ impl Engine {
         let mut judged = Judged::default();
         for param in row.params.iter() {
             for value in values_at(params, param.path) {
-                self.check_param(to, session, param.path, param.kind, value, &mut judged)?;
+                self.check_param(to, session, row, param, value, &mut judged)?;
             }
         }
         // A page of the task's in a context that a client of it made is not in the shared profile.
@@ -85,14 +86,15 @@ impl Engine {
         &self,
         to: ReplyTo,
         session: Option<SessionId>,
-        path: &str,
-        kind: ParamKind,
+        row: &'static Row,
+        param: &Param,
         value: &Value,
         judged: &mut Judged,
     ) -> Result<(), Refusal> {
+        let path = param.path;
         let text = || value.as_str().ok_or_else(|| Refusal::invalid_params(&format!("{path} must be a string")));
         let number = || value.as_i64().ok_or_else(|| Refusal::invalid_params(&format!("{path} must be an integer")));
-        match kind {
+        match param.kind {
             ParamKind::Target => self.check_target(to.client, text()?).map(|_| ()),
             ParamKind::Frame => {
                 self.check_frame(session, text()?)?;
@@ -126,6 +128,8 @@ impl Engine {
                 judged.urls.push((verb, text()?.to_owned()));
                 Ok(())
             }
+            ParamKind::Origin => self.check_storage(session, row, Naming::Origin, text()?, judged),
+            ParamKind::StorageKey => self.check_storage(session, row, Naming::StorageKey, text()?, judged),
             ParamKind::ReadPaths => {
                 judged.read_paths.push(text()?.to_owned());
                 Ok(())
@@ -256,13 +260,7 @@ impl Engine {
     /// a string it stands. Behind the table, so that a parameter which a newer Chromium adds is no way around it.
     pub(super) fn refuse_foreign_ids(&self, client: ClientId, raw: &str) -> Result<(), Refusal> {
         let Some(task) = self.task_of(client).filter(|_| !UNCHECKED) else { return Ok(()) };
-        let foreign = |text: &str| {
-            names_any(text, |id| {
-                self.ledger.names_foreign(task, id)
-                    || self.is_strangers_context(task, id)
-                    || self.is_strangers_session(task, id)
-            })
-        };
+        let foreign = |text: &str| self.names_foreign(task, text);
         if foreign(raw) {
             return Err(Refusal::unknown_target());
         }
@@ -271,6 +269,14 @@ impl Engine {
             return Err(Refusal::unknown_target());
         }
         Ok(())
+    }
+
+    pub(super) fn names_foreign(&self, task: TaskId, text: &str) -> bool {
+        names_any(text, |id| {
+            self.ledger.names_foreign(task, id)
+                || self.is_strangers_context(task, id)
+                || self.is_strangers_session(task, id)
+        })
     }
 }
 

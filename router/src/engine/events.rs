@@ -26,24 +26,12 @@ impl Engine {
                 if method == "Page.frameAttached" {
                     self.learn_attached_frame(session, &value_of(params));
                 }
-                match method.starts_with("Network.") {
+                match method.starts_with("Network.") || method.starts_with("Fetch.") {
                     true => self.deliver_network(session, method, raw),
                     false => self.deliver(session, method, raw),
                 }
             }
             Delivery::Filter => self.filter(session, row, params),
-        }
-    }
-
-    /// Events of `Network` and `Fetch`: in the person's profile without its cookies. Most mention none and pass as they are.
-    pub(super) fn deliver_network(&mut self, session: SessionId, method: &str, raw: &str) {
-        if !self.is_shared(session) || !mentions_cookies(raw) {
-            return self.deliver(session, method, raw);
-        }
-        // What cannot be read cannot be cleaned, and is not told.
-        if let Ok(mut event) = read_lossy(raw) {
-            without_cookies(&mut event);
-            self.deliver(session, method, &event.to_string());
         }
     }
 
@@ -106,6 +94,14 @@ impl Engine {
             method if method.starts_with("Network.") && method.ends_with("ExtraInfo") => {
                 self.deliver_network(session, method, raw);
             }
+            "ServiceWorker.workerRegistrationUpdated"
+            | "ServiceWorker.workerVersionUpdated"
+            | "ServiceWorker.workerErrorReported" => self.deliver_workers(session, method, params),
+            method if method.starts_with("DOMStorage.") => self.deliver_storage(session, method, params),
+            method if method.starts_with("Storage.") && !row.own_context => {
+                self.deliver_storage(session, method, params);
+            }
+            "Audits.issueAdded" => self.deliver_issue(session, method, raw),
             // They list what the whole profile has; in a context of the task's own that is the task's.
             _ if row.own_context => {
                 if !self.is_shared(session) {
@@ -138,7 +134,7 @@ impl Engine {
         })
     }
 
-    fn is_shared(&self, session: SessionId) -> bool {
+    pub(super) fn is_shared(&self, session: SessionId) -> bool {
         let context = self.client_session(session).and_then(|session| self.ledger.context_of(session.page));
         // Only a context that is some task's own holds nothing of anybody else's.
         context.is_none_or(|context| self.ledger.owner_of_context(context).is_none())
@@ -205,68 +201,5 @@ impl Engine {
         if known {
             self.deliver(session, "Runtime.executionContextDestroyed", raw);
         }
-    }
-}
-
-/// An event without cookies, wherever they stand: in a shared profile they are the person's, HttpOnly ones included. Header
-/// lists are objects in `Network` and arrays of name and value in `Fetch`; raw header texts go as a whole.
-/// In any case of letters: headers of HTTP/1 are told as the server spelt them. Read at every event, so without allocation.
-fn mentions_cookies(raw: &str) -> bool {
-    let bytes = raw.as_bytes();
-    let ks = bytes.iter().enumerate().filter(|(_, byte)| matches!(byte, b'k' | b'K')).map(|(at, _)| at);
-    ks.filter_map(|at| bytes.get(at.checked_sub(3)?..at + 3)).any(|word| word.eq_ignore_ascii_case(b"cookie"))
-}
-
-fn without_cookies(value: &mut Value) {
-    let is_cookie = |name: &str| name.eq_ignore_ascii_case("cookie") || name.eq_ignore_ascii_case("set-cookie");
-    match value {
-        Value::Object(map) => {
-            map.retain(|name, _| {
-                !is_cookie(name) && !name.ends_with("eadersText") && !name.starts_with("cookiePartitionKey")
-            });
-            for (name, value) in map.iter_mut() {
-                match name.ends_with("Cookies") && value.is_array() {
-                    true => *value = Value::Array(Vec::new()),
-                    false => without_cookies(value),
-                }
-            }
-        }
-        Value::Array(values) => {
-            values.retain(|value| !value["name"].as_str().is_some_and(is_cookie));
-            values.iter_mut().for_each(without_cookies);
-        }
-        _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn cookies_are_seen_in_any_case_of_letters() {
-        for raw in ["cookie", r#"{"name":"sEt-cOoKiE","value":"a=b"}"#, r#"{"associatedCookies":[]}"#, "kCOOKIE"] {
-            assert!(mentions_cookies(raw), "{raw}");
-        }
-        for raw in ["", "k", "ook", "cooki", "{\"name\":\"Kcoo\"}"] {
-            assert!(!mentions_cookies(raw), "{raw}");
-        }
-    }
-
-    #[test]
-    fn events_lose_every_cookie() {
-        let mut event = json!({
-            "requestId": "1", "headers": {"Cookie": "a=b", "SET-COOKIE": "c=d", "Accept": "*/*"},
-            "associatedCookies": [{"cookie": {"value": "b"}}], "blockedCookies": [1], "headersText": "Set-Cookie: c=d",
-            "request": {"headers": {"cookie": "a=b"}}, "responseHeaders": [{"name": "Set-Cookie", "value": "c=d"}, {"name": "X", "value": "y"}],
-            "response": {"requestHeadersText": "Cookie: a=b"},
-        });
-        without_cookies(&mut event);
-        assert_eq!(
-            event,
-            json!({"requestId": "1", "headers": {"Accept": "*/*"}, "associatedCookies": [], "blockedCookies": [],
-                "request": {"headers": {}}, "responseHeaders": [{"name": "X", "value": "y"}], "response": {}})
-        );
     }
 }

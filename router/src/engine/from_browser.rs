@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::Engine;
 use super::calls::{Call, Learn, Purpose, ReplyTo};
 use super::documents::Met;
+use super::requests::is_document;
 use super::state::{OwnContext, Session, World};
 use crate::wire::{BrowserMessage, Outcome, parse_browser_message, value_of};
 use ownership::Change;
@@ -51,6 +52,8 @@ impl Engine {
             Purpose::Focus(step) => self.focus_answered(step, outcome),
             Purpose::Refresh(listing) => self.refreshed(listing, outcome),
             Purpose::Mirror(target) => self.mirror_answered(target, outcome),
+            Purpose::ClearCookies(clearing) => self.go_on_clearing(*clearing, outcome),
+            Purpose::Trace(step) => self.trace_answered(step, outcome),
             Purpose::EndTask(task) => self.end_step_done(task),
             Purpose::Nothing => {}
         }
@@ -85,9 +88,10 @@ impl Engine {
 
     fn tell_outcome(&mut self, to: ReplyTo, learn: Learn, outcome: Outcome<'_>) {
         match outcome {
-            Outcome::Result(result) => match matches!(learn, Learn::Navigate { .. }) {
-                true => self.tell_navigated(to, result),
-                false => self.result(to, result.get()),
+            Outcome::Result(result) => match learn {
+                Learn::Navigate { .. } => self.tell_navigated(to, result),
+                Learn::Cookies { own_context } => self.answer_cookies(to, own_context, result),
+                _ => self.result(to, result.get()),
             },
             Outcome::Error(error) => {
                 if let Learn::Context { .. } | Learn::ContextDisposed(_) = learn {
@@ -100,7 +104,7 @@ impl Engine {
 
     fn learn(&mut self, session: Option<SessionId>, to: ReplyTo, learn: Learn, result: &RawValue) {
         match learn {
-            Learn::Nothing | Learn::Setup | Learn::Press | Learn::Navigate { .. } => {}
+            Learn::Nothing | Learn::Setup | Learn::Press | Learn::Cookies { .. } | Learn::Navigate { .. } => {}
             Learn::World { frame } => {
                 let world = value_of(Some(result))["executionContextId"].as_i64();
                 if let (Some(world), Some(session)) = (world, session.and_then(|id| self.client_session_mut(id))) {
@@ -159,11 +163,12 @@ impl Engine {
             "Target.targetCrashed" => self.target_crashed(params),
             "Fetch.requestPaused" => {
                 let params = value_of(params);
-                match params["resourceType"] == "Document" || !self.root_fetch_is_wide {
+                match is_document(&params) {
                     true => self.document_paused(&params),
                     false => self.root_request_paused(&params),
                 }
             }
+            method if method.starts_with("Tracing.") => self.trace_event(None, method, params),
             "Browser.downloadWillBegin" => self.download_began(params),
             "Browser.downloadProgress" => self.download_progressed(params),
             _ => {}
@@ -174,6 +179,9 @@ impl Engine {
         match self.sessions.get(&session) {
             Some(Session::Guard { page, target }) => {
                 let (page, target) = (*page, *target);
+                if method.starts_with("Tracing.") {
+                    return self.trace_event(Some(session), method, params);
+                }
                 if method == "Fetch.requestPaused" {
                     return self.request_paused(session, page, &value_of(params));
                 }

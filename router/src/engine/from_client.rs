@@ -334,7 +334,7 @@ impl Engine {
         }
         let page = self.client_session(session).map(|session| session.page);
         if let Some(target) = page.and_then(|page| self.targets.get_mut(&page)) {
-            target.cause = Some(Cause::Client);
+            target.asks(Cause::Client);
         }
     }
 

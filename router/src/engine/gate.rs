@@ -73,7 +73,11 @@ pub(super) fn is_guard_event(method: &str) -> bool {
         || method.starts_with("Target.")
         || matches!(
             method,
-            "Page.javascriptDialogOpening" | "Page.navigatedWithinDocument" | "ServiceWorker.workerRegistrationUpdated"
+            "Page.javascriptDialogOpening"
+                | "Page.navigatedWithinDocument"
+                | "ServiceWorker.workerRegistrationUpdated"
+                | "Network.webSocketCreated"
+                | "Network.webTransportCreated"
         )
 }
 
@@ -119,6 +123,7 @@ impl Engine {
             // A beforeunload dialog brings its page's window to the front.
             "Page.javascriptDialogOpening" if params["type"] == "beforeunload" => self.give_focus_back(),
             "ServiceWorker.workerRegistrationUpdated" => self.worker_registrations_updated(page, params),
+            "Network.webSocketCreated" | "Network.webTransportCreated" => self.socket_opened(page, params),
             "Target.attachedToTarget" => self.guard_child_attached(page, params),
             "Target.detachedFromTarget" => {
                 if let Some(child) = params["sessionId"].as_str().and_then(SessionId::new) {
@@ -166,6 +171,7 @@ impl Engine {
             if let Some(frame) = tree["frame"]["id"].as_str().and_then(FrameId::new) {
                 self.change(Change::FrameAttached { frame, page });
             }
+            self.note_document(page, &tree["frame"]);
             let document = tree["frame"]["url"].as_str().and_then(origin).map(str::to_owned);
             if let Some(target) = self.targets.get_mut(&page) {
                 target.origins.extend(document);
@@ -186,7 +192,7 @@ impl Engine {
             "currentTab" => {
                 let going = params["frameId"].as_str().and_then(TargetId::new);
                 if let Some(target) = going.and_then(|page| self.targets.get_mut(&page)) {
-                    target.cause = Some(target.cause.unwrap_or(Cause::Page));
+                    target.asks(Cause::Page);
                 }
             }
             // The new tab will carry no opener; this event, which always comes before it, is all there is.
@@ -212,7 +218,7 @@ impl Engine {
         }
         let Some(target) = self.targets.get_mut(&page) else { return };
         // The first load of a popup or of createTarget{url} was asked for elsewhere: by the task, since it owns the page.
-        let cause = target.cause.take().or((!target.committed).then_some(Cause::Client));
+        let cause = target.asked.pop_front().or((!target.committed).then_some(Cause::Client));
         let denied = match load_of(url) {
             Load::External => None,
             _ => self.forbids(task, Verb::Navigate, url, cause),
@@ -220,8 +226,7 @@ impl Engine {
         // `history.back()` and the person's button are one and the same to every observer. A load is failed then whoever
         // asked: were it let through, a page could be refused an address with a secret in it, and go back to it.
         let in_history = params["navigationType"].as_str().is_some_and(|kind| kind.starts_with("history"));
-        // In a browser context of the task's own there is no person whose tab it could be.
-        let by_person = cause.is_none() && !in_history && !self.context_is_own(page);
+        let by_person = cause.is_none() && !in_history;
         let navigation = Navigation { cause, by_person };
         if let Some(target) = self.targets.get_mut(&page) {
             target.navigation = Some(navigation);
@@ -269,7 +274,8 @@ impl Engine {
     }
 
     /// `mailto:`, downloads and 204 end here, without a commit: nothing is released for them. (Who has asked for the next one
-    /// is kept: a client may send `Page.navigate` before this is told of the load before.)
+    /// is kept: a client may send `Page.navigate` before this is told of the load before, and a load of the task's that is
+    /// taken for the person's would reach a forbidden server.)
     fn frame_stopped_loading(&mut self, page: TargetId, params: &Value) {
         if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
             self.frame_goes_to(frame, None);
@@ -286,6 +292,7 @@ impl Engine {
         let Some(id) = frame["id"].as_str().and_then(FrameId::new) else { return };
         self.learn_document(page, told_by, frame);
         self.change(Change::FrameAttached { frame: id, page });
+        self.note_document(page, frame);
         let is_main = id.as_str() == page.as_str();
         if let Some(target) = self.targets.get_mut(&page) {
             if is_main {

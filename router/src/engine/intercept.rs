@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::Engine;
 use super::calls::Purpose;
 use super::refusal::Refusal;
+use super::requests::is_document;
 use super::state::Cause;
 use crate::wire::value_of;
 
@@ -59,7 +60,7 @@ impl Engine {
         let (request, url) = (params["requestId"].as_str(), params["request"]["url"].as_str());
         let (Some(request), Some(url)) = (request, url) else { return true };
         let verb = if self.is_main_frame(page, &params) { Verb::Navigate } else { Verb::Frame };
-        if params["resourceType"] != "Document" {
+        if !is_document(&params) {
             return false;
         }
         let Some(judged) = self.forbids(task, verb, url, Some(Cause::Page)) else { return false };

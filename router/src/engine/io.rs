@@ -40,6 +40,8 @@ pub struct EngineConfig {
     pub tasks_dir: PathBuf,
     /// The OS temp directory (absolute, canonical).
     pub temp_dir: PathBuf,
+    /// Keeps the ids of this run's audit records apart from those of others, for example eight random hex digits.
+    pub audit_prefix: String,
     /// The wall clock when the engine was made: milliseconds since 1970, for timestamps of log entries.
     pub born_unix_ms: u64,
     /// Give the keyboard focus back to the person's tab when an agent's click or popup has taken it.

@@ -116,6 +116,8 @@ impl Engine {
             self.no_longer_awaited(target, client, None);
         }
         self.undo_settings(&state);
+        self.undo_overrides(client);
+        self.client_left_trace(client);
         for own in state.contexts.iter().filter(|own| own.dispose_on_detach) {
             self.change(Change::ContextGone { context: own.id });
             self.dispose_context(own.id);

@@ -9,6 +9,7 @@ mod binding;
 mod calls;
 mod check;
 mod clicks;
+mod cookies;
 mod documents;
 mod downloads;
 mod events;
@@ -24,9 +25,15 @@ mod mirror;
 mod pages;
 mod refusal;
 mod requests;
+mod sites;
+mod sockets;
 mod startup;
 mod state;
+mod storage;
 mod tasks;
+mod told_cookies;
+mod trace_filter;
+mod traces;
 mod uploads;
 mod workers;
 
@@ -97,13 +104,16 @@ pub struct Engine {
     seen_contexts: FxHashSet<ContextId>,
     /// Scopes of service workers, by browser context and registration.
     worker_scopes: FxHashMap<ContextId, FxHashMap<String, String>>,
+    /// What clients have set in the person's profile, in the order in which they did.
+    permission_overrides: Vec<answers::PermissionOverride>,
+    /// The one trace that is being recorded.
+    trace: Option<traces::Trace>,
+    trace_streams: FxHashMap<String, traces::TraceStream>,
     /// The browser's own `Fetch` looks at more than documents.
     root_fetch_is_wide: bool,
     said_once: FxHashSet<String>,
-    /// How many records the audit was given; with the prefix, the id of the last one.
+    /// How many records the audit was given: the number of the last one.
     audits: u64,
-    /// Keeps the ids of two runs apart.
-    audit_prefix: String,
     /// When this engine was made.
     born: Instant,
     deadline: Cell<Option<Instant>>,
@@ -112,8 +122,7 @@ pub struct Engine {
 
 impl Engine {
     /// `draw` gives 128 random bits for each session id; a test gives a counter.
-    pub fn new(config: EngineConfig, now: Instant, mut draw: Box<dyn FnMut() -> [u8; 16]>) -> Engine {
-        let audit_prefix = draw().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    pub fn new(config: EngineConfig, now: Instant, draw: Box<dyn FnMut() -> [u8; 16]>) -> Engine {
         let grants = Grants {
             read_dirs: config.read_dirs.clone(),
             write_dirs: config.write_dirs.clone(),
@@ -143,10 +152,12 @@ impl Engine {
             uploads: uploads::Uploads::default(),
             seen_contexts: FxHashSet::default(),
             worker_scopes: FxHashMap::default(),
+            permission_overrides: Vec::new(),
+            trace: None,
+            trace_streams: FxHashMap::default(),
             root_fetch_is_wide: false,
             said_once: FxHashSet::default(),
             audits: 0,
-            audit_prefix,
             born: now,
             deadline: Cell::new(None),
             deadline_is_stale: Cell::new(true),
@@ -194,7 +205,7 @@ impl Engine {
 
     /// How many things are remembered, by kind: after all clients and tasks have gone, that has to be none of theirs.
     #[doc(hidden)]
-    pub fn footprint(&self) -> [(&'static str, usize); 11] {
+    pub fn footprint(&self) -> [(&'static str, usize); 14] {
         [
             ("tasks", self.tasks.len()),
             ("clients", self.clients.len()),
@@ -207,6 +218,9 @@ impl Engine {
             ("contexts with workers", self.worker_scopes.len()),
             ("downloads", self.downloads.remembered()),
             ("uploads", self.uploads.waiting()),
+            ("permissions", self.permission_overrides.len()),
+            ("traces", usize::from(self.trace.is_some())),
+            ("trace streams", self.trace_streams.len()),
         ]
     }
 
@@ -318,6 +332,7 @@ impl Engine {
             self.forget_downloads_in(*context);
             self.seen_contexts.remove(context);
         }
+        self.note_change_for_trace(&change);
         self.ledger.apply(&change);
     }
 

@@ -427,6 +427,7 @@ impl Engine {
     pub(super) fn guard_gone(&mut self, guard: SessionId) {
         let Some(Session::Guard { page, .. }) = self.sessions.remove(&guard) else { return };
         self.calls.drain_session(guard);
+        self.guard_gone_in_trace(guard);
         if self.targets.get(&page).is_none_or(|target| target.guard.is_none()) {
             self.forget_guards(page);
         }
@@ -440,6 +441,7 @@ impl Engine {
         for guard in guards {
             self.sessions.remove(&guard);
             self.calls.drain_session(guard);
+            self.guard_gone_in_trace(guard);
         }
     }
 

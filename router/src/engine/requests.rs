@@ -20,6 +20,7 @@ use super::state::{Session, Task};
 impl Engine {
     /// Puts up the gate on a guard's session, where the policy of the page's task needs one.
     pub(super) fn gate_requests(&mut self, page: TargetId, guard: SessionId) {
+        self.watch_sockets(page, guard);
         if !self.has_gated_requests(page) {
             return;
         }
@@ -84,8 +85,7 @@ impl Engine {
     pub(super) fn request_paused(&mut self, guard: SessionId, page: TargetId, params: &Value) {
         let Some(request) = params["requestId"].as_str() else { return };
         // Documents pause once more on the browser's session, and are judged there.
-        let is_document = params["resourceType"] == "Document";
-        match self.judge_request(page, params).filter(|_| !is_document) {
+        match self.judge_request(page, params).filter(|_| !is_document(params)) {
             None => {
                 let params = json!({"requestId": request});
                 self.own(Some(guard), "Fetch.continueRequest", &params, Purpose::Nothing);
@@ -136,6 +136,11 @@ fn every_request() -> Value {
 /// `createTarget{url}`.
 pub(super) fn every_document() -> Value {
     json!({"patterns": [{"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}]})
+}
+
+/// What is not told to be anything else is judged as a document.
+pub(super) fn is_document(params: &Value) -> bool {
+    params["resourceType"].as_str().is_none_or(|kind| kind == "Document")
 }
 
 /// A worker's script comes as `Other`, like a page's icon: it has to be allowed as both.

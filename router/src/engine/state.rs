@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ownership::Lineage;
 use ownership::id::{ClientId, ClientSessionId, ContextId, FrameId, SessionId, TargetId, TaskId};
-use policy::{Policies, Verb};
+use policy::{Mode, Policies, Verb};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::calls::ReplyTo;
@@ -15,6 +15,9 @@ use super::downloads::DownloadWish;
 use super::info::{Filter, TargetInfo};
 use super::io::{AdminRequest, TaskContext};
 use super::mirror::Mirrored;
+use super::sites::Sites;
+use super::sockets::trips_sockets;
+use super::told_cookies::RequestHosts;
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum TaskState {
@@ -35,6 +38,8 @@ pub struct Task {
     pub free: Vec<bool>,
     /// Whether the policy may stop something that a page loads beside its documents.
     pub gates_requests: bool,
+    /// Whether sockets that the policy denies stop the page that opens them.
+    pub trips_sockets: bool,
     pub idle_ttl: Option<Duration>,
     pub idle_since: Instant,
     pub labels: BTreeMap<String, String>,
@@ -46,10 +51,13 @@ pub struct Task {
     pub ending_steps: usize,
     pub ending_requests: Vec<AdminRequest>,
     pub refusals: VecDeque<String>,
+    /// Where its pages have been; kept until it ends.
+    pub sites: Sites,
 }
 
 impl Task {
-    pub fn set_policy(&mut self, policy: Arc<Policies>) {
+    pub fn set_policy(&mut self, policy: Arc<Policies>, mode: Mode) {
+        self.trips_sockets = trips_sockets(&policy, mode);
         self.free = free_verbs(&policy);
         self.gates_requests = gates_requests(&policy);
         self.policy = policy;
@@ -161,6 +169,8 @@ pub struct ClientSession {
     pub hears_log: bool,
     /// Requests paused by its own interception, as far as it was told of them.
     pub told_requests: FxHashSet<String>,
+    /// Hosts that requests went to, as far as their cookies are looked at.
+    pub request_hosts: RequestHosts,
 }
 
 /// An execution context that a client was told of.
@@ -247,8 +257,9 @@ pub struct Target {
     pub mirrored: Vec<Mirrored>,
     /// Client sessions on it.
     pub sessions: Vec<SessionId>,
-    /// What a client or the page itself has asked for and what has not started yet.
-    pub cause: Option<Cause>,
+    /// Navigations that a client or the page itself has asked for and that have not started yet. One that never starts stays
+    /// here, so that a later one of the person's is taken for the task's: it is failed then, and not let through.
+    pub asked: VecDeque<Cause>,
     pub navigation: Option<Navigation>,
     /// The first document that was asked for has committed.
     pub committed: bool,
@@ -262,7 +273,17 @@ pub struct Target {
     pub generation: u64,
 }
 
+/// Navigations of one page that are remembered to have been asked for.
+const ASKED: usize = 64;
+
 impl Target {
+    pub fn asks(&mut self, cause: Cause) {
+        // What a page asks for without end is still asked for.
+        if self.asked.len() < ASKED {
+            self.asked.push_back(cause);
+        }
+    }
+
     pub fn new(info: TargetInfo) -> Target {
         Target {
             info,
@@ -276,7 +297,7 @@ impl Target {
             delayed_documents: Vec::new(),
             mirrored: Vec::new(),
             sessions: Vec::new(),
-            cause: None,
+            asked: VecDeque::new(),
             navigation: None,
             committed: false,
             crashed: false,

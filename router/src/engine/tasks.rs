@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use ownership::id::{ContextId, TargetId, TaskId};
 use ownership::{Change, TargetKind};
-use policy::{Question, Verb};
+use policy::{Mode, Question, Verb};
 use serde_json::{Map, Value, json};
 
 use super::Engine;
@@ -12,6 +12,7 @@ use super::calls::{Purpose, ReplyTo};
 use super::io::{
     AdminError, AdminErrorKind, AdminReply, AdminRequest, CloseCode, Output, TaskContext, TaskSpec, is_task_name,
 };
+use super::sockets::trips_sockets;
 use super::state::{Task, TaskState, free_verbs, gates_requests};
 use crate::wire::Outcome;
 
@@ -74,7 +75,7 @@ impl Engine {
             );
         }
         self.next_task += 1;
-        let shared = spec.context == TaskContext::Shared;
+        let (launched, shared) = (self.launched(), spec.context == TaskContext::Shared);
         self.tasks.insert(
             id,
             Task {
@@ -84,6 +85,7 @@ impl Engine {
                 context: if shared { self.browser.default_context } else { None },
                 free: free_verbs(&spec.policy),
                 gates_requests: gates_requests(&spec.policy),
+                trips_sockets: trips_sockets(&spec.policy, Mode { launched, isolated: !shared }),
                 policy: spec.policy,
                 idle_ttl: spec.idle_ttl,
                 idle_since: self.now,
@@ -94,6 +96,7 @@ impl Engine {
                 ending_steps: 0,
                 ending_requests: Vec::new(),
                 refusals: Default::default(),
+                sites: Default::default(),
             },
         );
         self.look_at_workers();

@@ -262,7 +262,7 @@ impl Generator<'_> {
                 ParamKind::Window | ParamKind::World => json!(self.rng.below(400)),
                 ParamKind::UniqueWorld => json!(format!("u.{}", self.rng.below(400))),
                 ParamKind::Object => json!(format!("1.{}.1", self.rng.below(400))),
-                ParamKind::Url(_) => json!(self.url()),
+                ParamKind::Url(_) | ParamKind::Origin | ParamKind::StorageKey => json!(self.url()),
                 ParamKind::ReadPaths => json!("/etc/passwd"),
                 ParamKind::WritePath => json!("/tmp/playwright-artifacts-x"),
             };

@@ -98,41 +98,6 @@ impl Engine {
         Ok((context, is_own))
     }
 
-    /// A command about the state of a browser context, sent on the root with the context named: cookies, permissions. In
-    /// the profile's own context it is refused by the table.
-    pub(super) fn in_context(&mut self, ask: Ask<'_>) -> Result<(), Refusal> {
-        let (context, is_own) = self.meant_context(&ask)?;
-        let judged = Judged { shared_profile: Some(!is_own), ..Judged::default() };
-        if let (Some(context), Some(params)) = (context, ask.params.as_object_mut()) {
-            params.insert("browserContextId".into(), json!(context.as_str()));
-        }
-        let params = ask.params.to_string();
-        let permitted = self.permit_forward(
-            ask.to,
-            ask.row,
-            ask.surface,
-            &judged,
-            Forward { session: None, method: ask.row.method, params: &params },
-        )?;
-        if !is_own {
-            return Err(self.profile_wide(&ask));
-        }
-        if let (Some(context), Some(client)) = (context, self.clients.get_mut(&ask.to.client))
-            && ask.row.method.contains("ermission")
-        {
-            client.set_permissions.insert(context);
-        }
-        self.forward(ask.to, permitted, Learn::Nothing);
-        Ok(())
-    }
-
-    pub(super) fn profile_wide(&self, ask: &Ask<'_>) -> Refusal {
-        Refusal::ours(format!(
-            "{} refused: this task shares the profile, and the command would reach all of it; use a context of the task's own (browser.newContext() or an isolated task)",
-            ask.row.method
-        ))
-    }
-
     /// What a client means by it is "I am done": its contexts go, its task's pages stay, and so does the browser.
     pub(super) fn close_browser(&mut self, ask: Ask<'_>) -> Result<(), Refusal> {
         let client = ask.to.client;

@@ -3,8 +3,13 @@
 
 mod browser;
 mod contexts;
+mod cookies;
 mod downloads;
+mod permissions;
 mod target;
+mod traces;
+
+pub use permissions::PermissionOverride;
 
 use policy::Surface;
 use policy::methods::Row;
@@ -89,8 +94,15 @@ impl Engine {
             "Browser.close" => self.close_browser(ask),
             "Browser.setDownloadBehavior" | "Page.setDownloadBehavior" => self.set_download_behavior(ask),
             "Browser.cancelDownload" => self.cancel_download(ask),
-            "Browser.grantPermissions" | "Browser.resetPermissions" | "Browser.setPermission" => self.in_context(ask),
-            "Storage.getCookies" | "Storage.setCookies" | "Storage.clearCookies" => self.in_context(ask),
+            "Browser.grantPermissions" | "Browser.resetPermissions" | "Browser.setPermission" => self.permissions(ask),
+            "Tracing.start" => self.start_tracing(ask),
+            "Tracing.end" => self.end_tracing(ask),
+            "IO.read" => self.read_stream(ask),
+            "IO.close" => self.close_stream(ask),
+            "Network.getCookies" | "Network.getAllCookies" | "Storage.getCookies" => self.read_cookies(ask),
+            "Network.setCookie" | "Network.setCookies" | "Storage.setCookies" => self.set_cookies(ask),
+            "Network.deleteCookies" => self.delete_cookies(ask),
+            "Network.clearBrowserCookies" | "Storage.clearCookies" => self.clear_cookies(ask),
             "Browser.getWindowForTarget" => self.get_window_for_target(ask),
             "Browser.getWindowBounds" | "Browser.setWindowBounds" | "Browser.setContentsSize" => self.in_window(ask),
             // The table promises an answer that nobody wrote (a test walks all such rows): closed, not open.

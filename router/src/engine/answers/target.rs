@@ -309,6 +309,7 @@ impl Engine {
             self.own(None, "Target.detachFromTarget", &json!({"sessionId": session.as_str()}), Purpose::Nothing);
             self.session_gone(session);
         }
+        self.session_gone_in_trace(client, shown);
         if let Some(state) = self.clients.get_mut(&client) {
             state.sessions.remove(&shown);
             state.scopes.remove(&Some(shown));

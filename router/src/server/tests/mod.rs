@@ -188,6 +188,7 @@ fn settings() -> Settings {
             temp_dir: std::env::temp_dir(),
             tasks_dir: std::env::temp_dir().join("tabwarden-no-such-directory"),
             return_focus: false,
+            audit_prefix: "t".into(),
             born_unix_ms: 0,
         },
     }

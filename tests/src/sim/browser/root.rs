@@ -53,6 +53,10 @@ impl Browser {
             "Target.attachToTarget" => return self.attach_to_target(id, params, incoming),
             "Target.detachFromTarget" => self.detach(None, params, incoming.on_behalf.is_none()),
             "Target.closeTarget" => self.close_target(params),
+            "Tracing.end" => {
+                self.answer(id, None, &done);
+                return self.event(None, "Tracing.tracingComplete", json!({"dataLossOccurred": false}));
+            }
             "Browser.getWindowForTarget" => {
                 match params["targetId"].as_str().and_then(|target| self.targets.get(target)) {
                     Some(target) => result(params, json!({"windowId": target.window, "bounds": {}})),

@@ -48,6 +48,10 @@ impl Browser {
                 // At once: a gate that fails after the page has run is more than the engine is made for.
                 return self.answer(id, Some(session), &error(-32000, "Internal error"));
             }
+            "Tracing.end" => {
+                self.answer(id, Some(session), &done);
+                return self.event(Some(session), "Tracing.tracingComplete", json!({"dataLossOccurred": false}));
+            }
             "Page.enable" => {
                 self.sessions.entry(session.clone()).and_modify(|session| session.page_enabled = true);
                 done
