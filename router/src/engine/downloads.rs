@@ -146,14 +146,11 @@ impl Engine {
         }
     }
 
-    /// What runs there ends with the context, and Chromium need not say so.
+    /// What runs there ends with the context, and Chromium need not say so. Whose they were the ledger knows until the task
+    /// ends: the browser may not have disposed of it yet, and their ids are nobody else's till then.
     pub(super) fn forget_downloads_in(&mut self, context: ContextId) {
         let ends = |download: &Download| download.context == Some(context) && download.stage != Stage::Keeping;
-        let gone: Vec<DownloadId> =
-            self.downloads.known.iter().filter(|(_, download)| ends(download)).map(|(id, _)| *id).collect();
-        for id in gone {
-            self.end_download(id);
-        }
+        self.downloads.known.retain(|_, download| !ends(download));
     }
 
     fn cancel(&mut self, download: DownloadId, context: Option<ContextId>) {

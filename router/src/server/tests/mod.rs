@@ -204,11 +204,7 @@ fn with_world<F: Future<Output = ()> + 'static>(mut settings: Settings, test: im
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let local = LocalSet::new();
     let dir = tempfile::tempdir().unwrap();
-    let open = concat!(
-        include_str!("../../../../policies/default.toml"),
-        "\n[unenforceable]\nwebsocket = \"accept\"\nwebrtc = \"accept\"\nsw-update = \"accept\"\n\
-        shared-worker = \"accept\"\nspeculation = \"accept\"\n"
-    );
+    let open = include_str!("../../../../policies/default.toml");
     std::fs::write(dir.path().join("open.toml"), open).unwrap();
     settings.policies.named.get_or_insert(dir.path().to_owned());
     settings.audit.place = trail::Place::File(dir.path().join("audit.jsonl"));

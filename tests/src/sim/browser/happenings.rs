@@ -343,7 +343,11 @@ impl Browser {
         if !self.root.downloads.contains(&context) {
             return;
         }
-        let owner = self.owner(&page);
+        // In a page that is about to be closed, as its task has ended, it is nobody's.
+        let owner = match self.owner(&page) {
+            Owner::Task(task) if self.ended_tasks.contains(&task) => Owner::Person,
+            owner => owner,
+        };
         let guid = self.truth.make(&mut self.rng, Kind::Download, owner);
         self.downloads.push((guid.clone(), context));
         let marker = self.download_marker(owner);
@@ -367,6 +371,7 @@ impl Browser {
 
     /// Their task has ended: what goes on is the person's, told to nobody and remembered by nobody.
     pub fn let_downloads_go(&mut self, task: TaskNo) {
+        self.ended_tasks.insert(task);
         let ids: Vec<Id> = self.downloads.iter().map(|(guid, _)| guid.clone()).collect();
         for guid in ids {
             if self.owner(&guid) == Owner::Task(task) {

@@ -189,6 +189,7 @@ pub struct Browser {
     pub stuck: BTreeSet<String>,
     /// With the browser context of each.
     pub downloads: Vec<(Id, Id)>,
+    pub ended_tasks: BTreeSet<TaskNo>,
     /// How often each target has ended: a frame may leave its process and come back under the same id.
     pub ends: HashMap<Id, usize>,
     /// Tasks whose policy denies [`FORBIDDEN`].
@@ -220,6 +221,7 @@ impl Browser {
             markers: HashMap::new(),
             stuck: BTreeSet::new(),
             downloads: Vec::new(),
+            ended_tasks: BTreeSet::new(),
             ends: HashMap::new(),
             denying: BTreeSet::new(),
             faults: true,
