@@ -122,6 +122,8 @@ pub enum Purpose {
     },
     /// A client's init script, in force on the guard's session for the first document.
     Mirror(TargetId),
+    /// What it is that asks for a request: a worker, or something else.
+    WhoAsks(TargetId),
     Attach(AttachCall),
     /// The window of a tab that may be a click's, or of the page in which it was.
     ClickWindow {

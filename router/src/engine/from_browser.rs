@@ -45,6 +45,7 @@ impl Engine {
             Purpose::CreatePage { to, task, .. } => self.create_page_answered(to, task, outcome),
             Purpose::Gate(target) => self.gate_answered(target, outcome),
             Purpose::FrameTree { page, told_by } => self.frame_tree_answered(page, told_by, outcome),
+            Purpose::WhoAsks(id) => self.requester_answered(id, outcome),
             Purpose::Attach(attach) => self.attach_answered(attach, outcome),
             Purpose::RunThenDetach { session, to } => self.ran_and_detaches(session, to),
             Purpose::LetGo { session, parent } => self.child_let_go(session, parent),
@@ -165,7 +166,7 @@ impl Engine {
                 let params = value_of(params);
                 match is_document(&params) {
                     true => self.document_paused(&params),
-                    false => self.root_request_paused(&params),
+                    false => self.root_request_paused(params),
                 }
             }
             method if method.starts_with("Tracing.") => self.trace_event(None, method, params),

@@ -109,6 +109,7 @@ pub struct Engine {
     /// The one trace that is being recorded.
     trace: Option<traces::Trace>,
     trace_streams: FxHashMap<String, traces::TraceStream>,
+    requesters: requests::Requesters,
     /// The browser's own `Fetch` looks at more than documents.
     root_fetch_is_wide: bool,
     said_once: FxHashSet<String>,
@@ -155,6 +156,7 @@ impl Engine {
             permission_overrides: Vec::new(),
             trace: None,
             trace_streams: FxHashMap::default(),
+            requesters: requests::Requesters::default(),
             root_fetch_is_wide: false,
             said_once: FxHashSet::default(),
             audits: 0,

@@ -8,6 +8,7 @@
 
 use ownership::id::{FrameId, SessionId, TargetId, TaskId};
 use policy::{Question, Verb};
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
 use super::Engine;
@@ -16,6 +17,18 @@ use super::calls::Purpose;
 use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
 use super::state::{Session, Task};
+use crate::wire::{Outcome, value_of};
+
+/// Frames that are remembered to be frames; the browser is asked again about those that were forgotten.
+const REMEMBERED_FRAMES: usize = 4096;
+
+/// Who asks for what pauses on the browser's session.
+#[derive(Default)]
+pub struct Requesters {
+    are_frames: FxHashSet<TargetId>,
+    /// Requests of those about whom the browser has been asked.
+    unknown: FxHashMap<TargetId, Vec<Value>>,
+}
 
 impl Engine {
     /// Puts up the gate on a guard's session, where the policy of the page's task needs one.
@@ -63,17 +76,60 @@ impl Engine {
     }
 
     /// A request other than a document's, paused on the browser's session.
-    pub(super) fn root_request_paused(&mut self, params: &Value) {
+    pub(super) fn root_request_paused(&mut self, params: Value) {
         let Some(request) = params["requestId"].as_str() else { return };
-        let requester = params["frameId"].as_str().and_then(TargetId::new).and_then(|id| self.targets.get(&id));
+        let Some(id) = params["frameId"].as_str().and_then(TargetId::new) else {
+            return self.continue_document(request);
+        };
+        if let Some(info) = self.targets.get(&id).map(|target| target.info.clone()) {
+            return self.judge_worker_request(&info, &params);
+        }
+        let of_a_frame = FrameId::new(id.as_str()).is_some_and(|frame| self.documents.contains_key(&frame));
+        if of_a_frame || self.requesters.are_frames.contains(&id) {
+            return self.continue_document(request);
+        }
+        // A worker's first request can be told before the worker is (measured). The browser is asked, once for each.
+        let waiting = self.requesters.unknown.entry(id).or_default();
+        waiting.push(params);
+        if waiting.len() == 1 {
+            let params = json!({"targetId": id.as_str()});
+            self.own(None, "Target.getTargetInfo", &params, Purpose::WhoAsks(id));
+        }
+    }
+
+    pub(super) fn requester_answered(&mut self, id: TargetId, outcome: Outcome<'_>) {
+        let info = match outcome {
+            Outcome::Result(result) => TargetInfo::read(&value_of(Some(result))["targetInfo"]),
+            // No target of that name: a frame, of the person's or one that its own guard looks after.
+            Outcome::Error(_) => None,
+        };
+        if info.is_none() {
+            if self.requesters.are_frames.len() >= REMEMBERED_FRAMES {
+                self.requesters.are_frames.clear();
+            }
+            self.requesters.are_frames.insert(id);
+        }
+        for params in self.requesters.unknown.remove(&id).unwrap_or_default() {
+            match &info {
+                Some(info) => self.judge_worker_request(info, &params),
+                None => self.continue_document(params["requestId"].as_str().unwrap_or_default()),
+            }
+        }
+    }
+
+    fn judge_worker_request(&mut self, info: &TargetInfo, params: &Value) {
+        let request = params["requestId"].as_str().unwrap_or_default();
         // A page's own have been judged on its guard's session.
-        let is_worker = |info: &TargetInfo| matches!(info.kind.as_str(), "shared_worker" | "service_worker");
-        let worker = requester.map(|target| &target.info).filter(|info| is_worker(info)).cloned();
-        let owner = worker.as_ref().and_then(|info| self.ledger.owner_of_context(info.context?));
-        let judged = worker.as_ref().zip(owner).and_then(|(info, owner)| self.judge(owner, params, Some(&info.url)));
+        let is_worker = matches!(info.kind.as_str(), "shared_worker" | "service_worker");
+        let owner = info.context.filter(|_| is_worker).and_then(|context| self.ledger.owner_of_context(context));
+        let judged = owner.and_then(|owner| self.judge(owner, params, Some(&info.url)));
         let Some((judged, task)) = judged.zip(owner) else { return self.continue_document(request) };
-        let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
-        self.own(None, "Fetch.failRequest", &params, Purpose::Nothing);
+        self.own(
+            None,
+            "Fetch.failRequest",
+            &json!({"requestId": request, "errorReason": "BlockedByClient"}),
+            Purpose::Nothing,
+        );
         let id = self.audit(task, None, "", &judged);
         let message = format!("{} [{id}]", judged.sentence());
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message });
