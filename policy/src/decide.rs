@@ -124,6 +124,27 @@ pub fn leads_out(row: &Row, path: &str) -> Decision {
     )
 }
 
+/// One page more than the policy's `tabs`.
+pub fn over_tab_limit(limit: &Limit) -> Decision {
+    Decision::deny(
+        &limit.rule,
+        format!("the task has as many pages as tabs = {} allows", limit.value),
+        "Close one of its pages first, or ask whoever keeps the policy file for a higher limit.",
+    )
+}
+
+/// One load of a top document more than the policy's `navigations_per_min`.
+pub fn over_navigation_limit(limit: &Limit) -> Decision {
+    Decision::deny(
+        &limit.rule,
+        format!(
+            "the task has loaded as many documents in the last minute as navigations_per_min = {} allows",
+            limit.value
+        ),
+        "Wait a minute, or ask whoever keeps the policy file for a higher limit.",
+    )
+}
+
 /// The refusal of a download that is one too many, or too large.
 pub fn over_download_limit(limit: &Limit) -> Decision {
     Decision::deny(

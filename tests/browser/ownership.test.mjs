@@ -215,7 +215,7 @@ describe('in a launched browser', router, () => {
       await raw.send('Page.enable', {}, page.sessionId);
       const navigated = raw.mark();
       const { errorText } = await raw.send('Page.navigate', { url: site.url('a', '/redirect', { to: forbidden('/plain') }) }, page.sessionId);
-      assert.equal(errorText, 'net::ERR_BLOCKED_BY_CLIENT');
+      assert.match(errorText, /^net::ERR_BLOCKED_BY_CLIENT \(tabwarden: navigate to http:\/\/forbidden\.test:\d+\/plain denied by rule forbidden \(/);
       await raw.wait('Page.frameNavigated', { since: navigated, sessionId: page.sessionId, accept: p => p.frame.url.startsWith('chrome-error:') });
       assert.deepEqual(site.seenAt('forbidden', since), []);
       assert.ok((await server.pageIds('guarded')).includes(page.targetId));

@@ -378,6 +378,9 @@ impl Engine {
             true => self.forbids_question(task, &Question { verb: Verb::Popup, ..question }),
             false => None,
         });
+        // A redirect's next hop belongs to the same load.
+        let is_new = is_main && params["redirectedRequestId"].is_null();
+        let forbidden = forbidden.or_else(|| if is_new { self.count_navigation(task, url) } else { None });
         let Some(judged) = forbidden else {
             return match self.targets.get(&page).is_some_and(|target| target.hold.is_some()) && is_main {
                 true => self.keep_paused(page, request),

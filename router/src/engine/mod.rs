@@ -21,6 +21,7 @@ mod info;
 mod intercept;
 pub mod io;
 mod leave;
+mod limits;
 mod mirror;
 mod pages;
 mod refusal;

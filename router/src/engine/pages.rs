@@ -243,6 +243,7 @@ impl Engine {
         self.learn_own_window(id);
         if matches!(lineage, Lineage::OpenedBy(_) | Lineage::ClickedIn(_)) {
             self.give_focus_back();
+            self.close_if_too_many(task, id, lineage);
         }
         self.show(id);
     }

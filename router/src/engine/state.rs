@@ -40,6 +40,8 @@ pub struct Task {
     pub gates_requests: bool,
     /// Whether sockets that the policy denies stop the page that opens them.
     pub trips_sockets: bool,
+    /// When top documents were loaded, where the policy limits how many in a minute.
+    pub loads: VecDeque<Instant>,
     pub idle_ttl: Option<Duration>,
     pub idle_since: Instant,
     pub labels: BTreeMap<String, String>,

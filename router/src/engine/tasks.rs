@@ -85,6 +85,7 @@ impl Engine {
                 context: if shared { self.browser.default_context } else { None },
                 free: free_verbs(&spec.policy),
                 gates_requests: gates_requests(&spec.policy),
+                loads: Default::default(),
                 trips_sockets: trips_sockets(&spec.policy, Mode { launched, isolated: !shared }),
                 policy: spec.policy,
                 idle_ttl: spec.idle_ttl,

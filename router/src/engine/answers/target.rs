@@ -370,6 +370,7 @@ impl Engine {
                 "Target.createTarget refused: hidden targets belong to no window and die with Tabwarden's own connection; leave `hidden` out",
             ));
         }
+        self.refuse_another_tab(to.client, task, &url)?;
         let judged = Judged { urls: vec![(Verb::Navigate, url.clone())], ..Judged::default() };
         let mut params = Map::new();
         params.insert("url".into(), json!(url));

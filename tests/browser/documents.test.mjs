@@ -1,0 +1,122 @@
+// What a policy lets a client do in which document, how a refusal is told, and what a task may have at a time.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { ACCEPTED, policyDenying } from './support/policy.mjs';
+import { CdpError } from './support/raw.mjs';
+import { router, serve } from './support/serve.mjs';
+import { Site } from './support/site.mjs';
+import { temporaryFolder, until } from './support/util.mjs';
+
+let site, server;
+const folder = temporaryFolder('tabwarden-documents-');
+
+function policy(name, rules) {
+  const path = join(folder, `${name}.toml`);
+  writeFileSync(path, `policy = 1\nname = "${name}"\ndefault = "deny"\n
+[[rule]]\nid = "web-${name}"\neffect = "allow"\nverbs = ["*"]\nto = "*"\nschemes = ["http", "https", "ws", "wss"]\nports = "*"\nlocal = true\nreason = "The web"\n
+${rules}\n${ACCEPTED}`);
+  return path;
+}
+
+before(async () => {
+  site = await Site.start();
+  const looking = policy('looking', '[[rule]]\nid = "only-look"\neffect = "deny"\nverbs = ["script"]\nto = { host = "b.test" }\nports = "*"\nreason = "Look, do not touch"');
+  const few = policy('few', '[limits]\ntabs = 2\nnavigations_per_min = 4');
+  const denying = join(folder, 'denying.toml');
+  writeFileSync(denying, policyDenying('forbidden.test'));
+  server = await serve({ site, record: true, tasks: [`looking,policy=${looking}`, `few,policy=${few}`, `denying,policy=${denying}`] });
+});
+after(async () => {
+  await server?.stop();
+  await site?.stop();
+});
+
+const refusal = pattern => error => error instanceof CdpError && error.code === -32000 && pattern.test(error.text);
+const ONLY_LOOK = /^tabwarden: script at http:\/\/b\.test:\d+\/plain denied by rule only-look \(.*looking\.toml:\d+\): Look, do not touch\. .* \[a-[0-9a-f]+-\d+\]$/;
+
+describe('a policy at documents', router, () => {
+  test('script is allowed in one document and refused in another, in whatever way it would come there', async t => {
+    const raw = await server.connect('looking');
+    t.after(() => raw.close());
+    const page = await raw.newPage(site.url('a', '/plain'));
+    await assert.rejects(raw.send('Runtime.evaluate', { expression: '1' }, page.sessionId), refusal(/send Runtime\.enable first/));
+    await raw.send('Runtime.enable', {}, page.sessionId);
+    assert.equal((await raw.send('Runtime.evaluate', { expression: 'location.host' }, page.sessionId)).result.value, `a.test:${site.port}`);
+    await raw.send('Page.addScriptToEvaluateOnNewDocument', { source: '//# sourceURL=nothing', worldName: 'mine' }, page.sessionId);
+    await assert.rejects(raw.send('Page.addScriptToEvaluateOnNewDocument', { source: 'window.x = 1' }, page.sessionId), refusal(/would run in every document to come/));
+    await assert.rejects(raw.send('Runtime.addBinding', { name: 'x' }, page.sessionId), refusal(/would run in every document to come/));
+
+    await raw.goto(site.url('b', '/plain'), page.sessionId);
+    await assert.rejects(raw.send('Runtime.evaluate', { expression: '1' }, page.sessionId), refusal(ONLY_LOOK));
+    await assert.rejects(raw.send('DOM.setAttributeValue', { nodeId: 1, name: 'a', value: 'b' }, page.sessionId), refusal(ONLY_LOOK));
+    await assert.rejects(raw.send('Page.createIsolatedWorld', { frameId: page.targetId }, page.sessionId), refusal(ONLY_LOOK));
+    // To look at it is another verb.
+    assert.ok((await raw.send('DOM.getDocument', { depth: -1 }, page.sessionId)).root.children.length);
+    assert.ok((await raw.send('Page.captureScreenshot', { format: 'jpeg' }, page.sessionId)).data);
+    await raw.goto(site.url('a', '/plain'), page.sessionId);
+    assert.equal((await raw.send('Runtime.evaluate', { expression: '1 + 1' }, page.sessionId)).result.value, 2);
+  });
+
+  test('a script in a frame is judged by the frame, and one sent while the page is on its way by where it goes', async t => {
+    const raw = await server.connect('looking');
+    t.after(() => raw.close());
+    const page = await raw.newPage();
+    await raw.send('Runtime.enable', {}, page.sessionId);
+    await raw.goto(site.url('a', '/plain'), page.sessionId);
+    // Both go out before anything of the navigation is known.
+    const going = raw.send('Page.navigate', { url: site.url('b', '/plain') }, page.sessionId);
+    const script = raw.send('Runtime.evaluate', { expression: 'document.title' }, page.sessionId);
+    await assert.rejects(script, refusal(ONLY_LOOK));
+    await going;
+    const sent = server.recording().filter(line => line.dir === 'to' && line.task === 'looking' && line.frame.includes('document.title'));
+    assert.deepEqual(sent, []);
+
+    await raw.send('Target.setAutoAttach', { autoAttach: true, waitForDebuggerOnStart: false, flatten: true }, page.sessionId);
+    const since = raw.mark();
+    await raw.goto(site.url('a', '/with-frame', { src: site.url('b', '/plain') }), page.sessionId);
+    const { params } = await raw.wait('Target.attachedToTarget', { since, sessionId: page.sessionId, accept: p => p.targetInfo.type === 'iframe' });
+    await until(async () => (await raw.send('Runtime.evaluate', { expression: '1' }, params.sessionId).catch(error => error)) instanceof CdpError, 'the frame having its document');
+    await raw.send('Runtime.enable', {}, params.sessionId);
+    await assert.rejects(raw.send('Runtime.evaluate', { expression: '1' }, params.sessionId), refusal(ONLY_LOOK));
+    assert.equal((await raw.send('Runtime.evaluate', { expression: '2' }, page.sessionId)).result.value, 2);
+  });
+
+  test('an unmodified Playwright script is told why: by goto, and by the page\'s console', async t => {
+    const browser = await chromium.connectOverCDP(server.tasks.denying.http_url);
+    t.after(() => browser.close());
+    const page = await browser.contexts()[0].newPage();
+    await page.goto(site.url('a', '/plain'));
+    const because = /tabwarden: .*forbidden\.test:\d+\/\w+ denied by rule forbidden \(.*denying\.toml:\d+\): The tests say so/;
+    const told = page.waitForEvent('console', message => because.test(message.text()));
+    assert.equal(await page.evaluate(url => fetch(url).then(() => 'loaded', error => error.message), site.url('forbidden', '/data')), 'Failed to fetch');
+    assert.equal((await told).type(), 'error');
+    // By a redirect the load begins, so that it is the browser that fails it.
+    await assert.rejects(page.goto(site.url('a', '/redirect', { to: site.url('forbidden', '/page') })), error => /net::ERR_BLOCKED_BY_CLIENT \(tabwarden: /.test(error.message) && because.test(error.message));
+    assert.deepEqual(site.seenAt('forbidden'), []);
+    const { body } = await server.api('GET', '/tasks/denying/decisions');
+    const [fetched, went] = ['subresource', 'navigate'].map(verb => body.decisions.find(decision => decision.verb === verb));
+    assert.equal(fetched.object, site.url('forbidden', '/data'));
+    assert.equal(went.object, site.url('forbidden', '/page'));
+    assert.equal(went.verdict, 'deny');
+  });
+
+  test('a task has no more pages than its policy says, popups included, and loads no more documents in a minute', async t => {
+    const raw = await server.connect('few');
+    t.after(() => raw.close());
+    const { targetInfos } = await raw.send('Target.getTargets');
+    for (const { targetId } of targetInfos.filter(info => info.type === 'page')) await raw.send('Target.closeTarget', { targetId });
+    await until(async () => (await server.pageIds('few')).length === 0, 'no page');
+    const page = await raw.newPage(site.url('a', '/plain'));
+    await raw.newPage();
+    await assert.rejects(raw.send('Target.createTarget', { url: 'about:blank' }), refusal(/as many pages as tabs = 2 allows\. Close one of its pages first/));
+    await raw.send('Runtime.evaluate', { expression: `void window.open(${JSON.stringify(site.url('c', '/one-too-many'))})`, userGesture: true }, page.sessionId);
+    await until(() => server.stderr.includes('popup to') && server.stderr.includes('tabs = 2'), 'the popup being refused');
+    await until(async () => (await server.pageIds('few')).length === 2, 'the popup being closed');
+    for (let load = 2; load <= 4; load++) await raw.goto(site.url('a', `/plain?load=${load}`), page.sessionId);
+    assert.match((await raw.send('Page.navigate', { url: site.url('a', '/plain?load=5') }, page.sessionId)).errorText, /navigations_per_min = 4 allows\. Wait a minute/);
+    assert.deepEqual(site.seen(request => request.url.includes('one-too-many') || request.url.includes('load=5')), []);
+  });
+});
