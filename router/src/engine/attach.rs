@@ -227,7 +227,7 @@ impl Engine {
                 hidden_scripts: FxHashSet::default(),
                 setup_in_flight: 0,
                 hears_log: false,
-                told_requests: FxHashSet::default(),
+                told_requests: FxHashMap::default(),
                 request_hosts: Default::default(),
             })),
         );
@@ -249,6 +249,8 @@ impl Engine {
         self.sessions.insert(session, Session::Guard { page, target: info.id });
         if info.kind != "iframe" {
             self.watch_sockets(page, session);
+            // A worker's own workers are told on its session alone.
+            self.own(Some(session), "Target.setAutoAttach", &Engine::children_to_hold(), Purpose::Nothing);
             return self.own(Some(session), "Runtime.runIfWaitingForDebugger", &json!({}), Purpose::Nothing);
         }
         self.learn_child(page, &info);

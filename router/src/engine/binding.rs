@@ -3,7 +3,7 @@
 
 use ownership::id::{ClientId, FrameId, SessionId};
 use policy::Verb;
-use policy::methods::Row;
+use policy::methods::{ParamKind, Row};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -17,8 +17,12 @@ use crate::wire::{Outcome, read_lossy, value_of};
 const BLOCKED: &str = "net::ERR_BLOCKED_BY_CLIENT";
 
 /// Commands whose script runs in every document from then on.
-const LASTING: [&str; 3] =
-    ["Page.addScriptToEvaluateOnLoad", "Page.addScriptToEvaluateOnNewDocument", "Runtime.addBinding"];
+const LASTING: [&str; 4] = [
+    "Debugger.setBreakpointByUrl",
+    "Page.addScriptToEvaluateOnLoad",
+    "Page.addScriptToEvaluateOnNewDocument",
+    "Runtime.addBinding",
+];
 
 impl Engine {
     fn script_is_free(&self, session: SessionId) -> bool {
@@ -38,8 +42,8 @@ impl Engine {
             return Ok(());
         }
         let params = read_lossy(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
-        let source = params["source"].as_str().or(params["scriptSource"].as_str());
-        if source.is_some_and(does_nothing) {
+        let is_plain = row.method == "Page.addScriptToEvaluateOnNewDocument";
+        if is_plain && params["source"].as_str().is_some_and(does_nothing) {
             return Ok(());
         }
         Err(Refusal::ours(format!(
@@ -51,21 +55,23 @@ impl Engine {
 
     /// A context's number can name one of another process after a navigation, and without a context a script runs in
     /// whatever document is there by then: the unique id of the context that was judged cannot be mistaken.
+    ///
+    /// `true`: the command is bound to a context, of the top document unless it named another.
     pub(super) fn bind_to_document(
         &self,
         session: SessionId,
         row: &'static Row,
         params: &mut Value,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let number = match row.method {
             "Runtime.evaluate" => "contextId",
             "Runtime.callFunctionOn" => "executionContextId",
-            _ => return Ok(()),
+            _ => return Ok(false),
         };
-        let Some(map) = params.as_object_mut() else { return Ok(()) };
+        let Some(map) = params.as_object_mut() else { return Ok(false) };
         // An object's handle names its isolate, so it cannot be mistaken either.
         if self.script_is_free(session) || map.contains_key("uniqueContextId") || map.contains_key("objectId") {
-            return Ok(());
+            return Ok(false);
         }
         let top = self.client_session(session).and_then(|session| FrameId::new(session.target.as_str()));
         let named = map.get(number).and_then(Value::as_i64);
@@ -87,7 +93,7 @@ impl Engine {
         };
         map.remove(number);
         map.insert("uniqueContextId".to_owned(), json!(unique));
-        Ok(())
+        Ok(true)
     }
 
     /// The answer may be of a document that the task may not read, script or use.
@@ -102,10 +108,35 @@ impl Engine {
         })
     }
 
+    /// Commands whose reach no rule can narrow are only for tasks whose policy has nothing to say there.
+    pub(super) fn refuse_unbounded(&self, client: ClientId, row: &'static Row) -> Result<(), Refusal> {
+        let Some(task) = self.task_of(client) else { return Ok(()) };
+        let gated = self.tasks.get(&task).is_some_and(|task| task.gates_requests);
+        if row.method == "Network.loadNetworkResource" && gated {
+            return Err(Refusal::ours(
+                "Network.loadNetworkResource refused: it follows redirects past every gate, and the policy of this task does \
+                 not allow all of the web; fetch it from a page",
+            ));
+        }
+        let of_storage = |verb: &Verb| matches!(verb, Verb::StorageRead | Verb::StorageWrite);
+        let names_origin =
+            |row: &Row| row.params.iter().any(|param| matches!(param.kind, ParamKind::Origin | ParamKind::StorageKey));
+        let bookkeeping = row.method.ends_with(".enable") || row.method.ends_with(".disable");
+        let limited = row.verbs.iter().any(|verb| of_storage(verb) && !self.is_unlimited(task, *verb));
+        match limited && !bookkeeping && !names_origin(row) {
+            true => Err(Refusal::ours(format!(
+                "{} refused: it names no origin, and the policy of this task does not allow storage everywhere; use a command \
+                 that names one",
+                row.method
+            ))),
+            false => Ok(()),
+        }
+    }
+
     // --- Page.navigate ----------------------------------------------------------------------------------------------
 
     /// It goes nowhere when the load was failed or refused; what was already on its way there may have stopped too.
-    pub(super) fn navigate_answered(&mut self, frame: FrameId, outcome: Outcome<'_>) {
+    pub(super) fn navigate_answered(&mut self, frame: FrameId, nth: u64, outcome: Outcome<'_>) {
         let goes = match outcome {
             Outcome::Result(result) => {
                 let result = value_of(Some(result));
@@ -114,7 +145,7 @@ impl Engine {
             Outcome::Error(_) => false,
         };
         if !goes {
-            self.frame_goes_to(frame, None);
+            self.command_goes_nowhere(frame, nth);
         }
     }
 

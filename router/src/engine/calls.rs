@@ -31,9 +31,10 @@ pub enum Learn {
     World {
         frame: Option<FrameId>,
     },
-    /// Whether the frame goes where `Page.navigate` sent it.
+    /// Whether the frame goes where this `Page.navigate` sent it.
     Navigate {
         frame: Option<FrameId>,
+        nth: u64,
     },
     /// A mouse press or touch, which takes the focus where there are windows.
     Press,

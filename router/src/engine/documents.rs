@@ -1,6 +1,7 @@
 //! The documents in the frames of owned pages: which one a command meets, on whose behalf a request is made, and whether the
 //! policy lets a client do there what it asks for.
 
+use ownership::Lineage;
 use ownership::id::{FrameId, SessionId, TargetId, TaskId};
 use policy::methods::Row;
 use policy::{Question, Verb};
@@ -24,10 +25,23 @@ pub struct Document {
     pub held_by: TargetId,
     pub parent: Option<FrameId>,
     pub url: String,
-    /// Where the frame is going, until that commits or ends: a command that is sent meanwhile may meet either document
-    /// (measured: an `evaluate` sent after `Page.navigate` ran in the new one, 829 of 829).
-    pub coming: Option<String>,
+    /// Where the frame may be going, until that commits or ends: a command that is sent meanwhile may meet any of these
+    /// documents (measured: an `evaluate` sent after `Page.navigate` ran in the new one, 829 of 829).
+    pub coming: Vec<Coming>,
+    /// What opened the page, where this is a document with its maker's origin. Kept, since the opener can go.
+    pub maker: Option<String>,
 }
+
+/// A document that may commit in a frame.
+#[derive(Debug)]
+pub struct Coming {
+    url: String,
+    /// The number of the `Page.navigate` that asked for it; `None`: told by the browser.
+    by_command: Option<u64>,
+}
+
+/// Documents that may be coming to one frame at a time.
+const COMING: usize = 64;
 
 /// What was judged before a command was sent, so that the answer can be judged again if the document has changed meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +62,8 @@ impl Engine {
         // An OOPIF's session tells no parent: the one that was told when the frame was made still holds.
         let known = self.documents.get(&id).and_then(|document| document.parent);
         let parent = frame["parentId"].as_str().and_then(FrameId::new).or(known);
-        self.documents.insert(id, Document { page, held_by: told_by, parent, url, coming: None });
+        let maker = if parent.is_none() && is_its_makers(&url) { self.maker_of(page) } else { None };
+        self.documents.insert(id, Document { page, held_by: told_by, parent, url, coming: Vec::new(), maker });
         self.documents_changed(told_by);
     }
 
@@ -57,14 +72,40 @@ impl Engine {
         let parent = params["parentFrameId"].as_str().and_then(FrameId::new);
         if let Some(frame) = frame {
             let url = "about:blank".to_owned();
-            self.documents.entry(frame).or_insert(Document { page, held_by: told_by, parent, url, coming: None });
+            let document = Document { page, held_by: told_by, parent, url, coming: Vec::new(), maker: None };
+            self.documents.entry(frame).or_insert(document);
         }
     }
 
-    /// The frame is on its way to that URL; `None`: it stays where it is.
-    pub(super) fn frame_goes_to(&mut self, frame: FrameId, url: Option<&str>) {
+    /// The document at the top of the page that opened this one.
+    fn maker_of(&self, page: TargetId) -> Option<String> {
+        let opener = match self.ledger.lineage(page)? {
+            Lineage::OpenedBy(opener) | Lineage::ClickedIn(opener) => opener,
+            _ => return None,
+        };
+        self.origin_document(FrameId::new(opener.as_str())?).map(str::to_owned)
+    }
+
+    /// The frame may be on its way to that URL. `by_command`: see [`Coming`].
+    pub(super) fn frame_goes_to(&mut self, frame: FrameId, url: &str, by_command: Option<u64>) {
+        let Some(document) = self.documents.get_mut(&frame) else { return };
+        // Of more than these the first is the one that a newer load has cancelled.
+        if document.coming.len() >= COMING {
+            document.coming.remove(0);
+        }
+        document.coming.push(Coming { url: url.to_owned(), by_command });
+    }
+
+    /// It has stopped loading. What a command has asked for stays until that is answered: this may be of the load before.
+    pub(super) fn frame_stopped(&mut self, frame: FrameId) {
         if let Some(document) = self.documents.get_mut(&frame) {
-            document.coming = url.map(str::to_owned);
+            document.coming.retain(|coming| coming.by_command.is_some());
+        }
+    }
+
+    pub(super) fn command_goes_nowhere(&mut self, frame: FrameId, nth: u64) {
+        if let Some(document) = self.documents.get_mut(&frame) {
+            document.coming.retain(|coming| coming.by_command != Some(nth));
         }
     }
 
@@ -97,7 +138,10 @@ impl Engine {
             if !is_its_makers(&document.url) {
                 return Some(&document.url);
             }
-            at = document.parent?;
+            match document.parent {
+                Some(parent) => at = parent,
+                None => return document.maker.as_deref(),
+            }
         }
         None
     }
@@ -145,28 +189,26 @@ impl Engine {
         Some(Met { row, target, generation: self.targets.get(&target)?.generation })
     }
 
-    /// Reading and input reach into every frame of a page: a picture shows them all, a key goes to the focused one. The rest
-    /// meets the document at the top of the session's target, in whose process same-origin frames are its own anyway.
+    /// A node, or an object whose world is not known, can be of any document that the session's target holds. Reading and
+    /// input reach further, into every frame of a page: a picture shows them all, a key goes to the focused one.
     fn documents_met(&self, target: TargetId, named: Option<FrameId>, verb: Verb) -> Vec<&str> {
-        let top = FrameId::new(target.as_str());
-        let of_frame = |frame: FrameId| self.origin_document(frame).into_iter().chain(self.coming_document(frame));
+        let of_frame = |frame: FrameId| self.origin_document(frame).into_iter().chain(self.coming_documents(frame));
         if let Some(frame) = named {
             return of_frame(frame).collect();
         }
-        if matches!(verb, Verb::Read | Verb::Input) {
-            let below = |document: &Document| document.held_by == target || document.page == target;
-            let frames = self.documents.iter().filter(|(_, document)| below(document)).map(|(frame, _)| *frame);
-            return frames.flat_map(of_frame).collect();
-        }
+        let reaches_down = matches!(verb, Verb::Read | Verb::Input);
+        let met = |document: &Document| document.held_by == target || (reaches_down && document.page == target);
+        let frames = self.documents.iter().filter(|(_, document)| met(document)).map(|(frame, _)| *frame);
         // A worker has no frame: it is judged as the script that it runs.
         let worker = self.targets.get(&target).filter(|target| target.info.kind.contains("worker"));
         let script = worker.map(|target| target.info.url.as_str());
-        top.into_iter().flat_map(of_frame).chain(script).collect()
+        frames.flat_map(of_frame).chain(script).collect()
     }
 
-    fn coming_document(&self, frame: FrameId) -> Option<&str> {
-        let url = self.documents.get(&frame)?.coming.as_deref()?;
-        (!is_its_makers(url) && !always_holdable(url)).then_some(url)
+    fn coming_documents(&self, frame: FrameId) -> impl Iterator<Item = &str> {
+        let coming = self.documents.get(&frame).map(|document| document.coming.as_slice()).unwrap_or_default();
+        let urls = coming.iter().map(|coming| coming.url.as_str());
+        urls.filter(|url| !is_its_makers(url) && !always_holdable(url))
     }
 
     /// The document on whose behalf a frame, or a worker's script, asks for something.
@@ -181,7 +223,7 @@ impl Engine {
     }
 }
 
-fn judge_at(task: &Task, verb: Verb, url: &str) -> Option<Judgement> {
+pub(super) fn judge_at(task: &Task, verb: Verb, url: &str) -> Option<Judgement> {
     if always_holdable(url) {
         return None;
     }

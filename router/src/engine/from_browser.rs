@@ -71,8 +71,8 @@ impl Engine {
         if let Outcome::Result(result) = outcome {
             self.learn(session, to, learn, result);
         }
-        if let Learn::Navigate { frame: Some(frame) } = learn {
-            self.navigate_answered(frame, outcome);
+        if let Learn::Navigate { frame: Some(frame), nth } = learn {
+            self.navigate_answered(frame, nth, outcome);
         }
         if let Some(refusal) = met.and_then(|met| self.refuse_by_now(to.client, &met)) {
             self.refuse(to, &refusal);

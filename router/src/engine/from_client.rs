@@ -109,7 +109,7 @@ impl Engine {
                 // The table gives the root no such rows; if it did, the answer is no.
                 Addressee::Scope(_) => return Err(Refusal::method_not_found(row.method)),
             };
-            self.settle_paused(session, row.method, raw)?;
+            self.settle_paused(to, session, row.method, raw)?;
             self.refuse_what_kills(session, row.method)?;
             self.refuse_hidden_scripts(session, raw)?;
             self.refuse_lasting_script(session, row, raw)?;
@@ -139,11 +139,14 @@ impl Engine {
             self.permit(to, row, surface, &judged, ())?;
             return Err(Refusal::method_not_found(row.method));
         };
-        self.settle_paused(session, row.method, raw)?;
+        self.settle_paused(to, session, row.method, raw)?;
         self.refuse_hidden_scripts(session, raw)?;
         self.refuse_lasting_script(session, row, raw)?;
-        let judged = self.check_params(to, Some(session), row, &params)?;
-        self.bind_to_document(session, row, &mut params)?;
+        let mut judged = self.check_params(to, Some(session), row, &params)?;
+        if self.bind_to_document(session, row, &mut params)? {
+            let target = self.client_session(session).map(|session| session.target);
+            judged.frame = judged.frame.or(target.and_then(|target| FrameId::new(target.as_str())));
+        }
         if row.method == "Page.navigate" && !judged.urls.iter().all(|(_, url)| policy::is_url(url)) {
             return Err(Refusal::invalid_url());
         }
@@ -185,10 +188,12 @@ impl Engine {
     fn goes_by_command(&mut self, session: SessionId, judged: &Judged) -> Learn {
         let page = self.client_session(session).map(|session| session.page);
         let frame = judged.frame.or_else(|| page.and_then(|page| FrameId::new(page.as_str())));
+        self.navigations += 1;
+        let nth = self.navigations;
         if let (Some(frame), Some((_, url))) = (frame, judged.urls.first()) {
-            self.frame_goes_to(frame, Some(url));
+            self.frame_goes_to(frame, url, Some(nth));
         }
-        Learn::Navigate { frame }
+        Learn::Navigate { frame, nth }
     }
 
     /// Decides, and turns a command into one that may be sent.
@@ -204,6 +209,7 @@ impl Engine {
         let Some(task) = task else {
             return Err(Refusal::ours("the task of this connection has ended; connect to another one"));
         };
+        self.refuse_unbounded(to.client, row)?;
         if let Some(session) = self.session_of(to)
             && let Some(judged) = self.forbidden_at_document(session, row, judged.frame)
         {

@@ -211,7 +211,7 @@ impl Engine {
         if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new)
             && load_of(url) != Load::External
         {
-            self.frame_goes_to(frame, Some(url));
+            self.frame_goes_to(frame, url, None);
         }
         if !self.is_main_frame(page, params) {
             return self.child_frame_started_navigating(task, page, params, url);
@@ -278,7 +278,7 @@ impl Engine {
     /// taken for the person's would reach a forbidden server.)
     fn frame_stopped_loading(&mut self, page: TargetId, params: &Value) {
         if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
-            self.frame_goes_to(frame, None);
+            self.frame_stopped(frame);
         }
         if self.is_main_frame(page, params)
             && let Some(target) = self.targets.get_mut(&page)
@@ -368,7 +368,7 @@ impl Engine {
         let is_main = frame.as_str() == page.as_str();
         let verb = if is_main { Verb::Navigate } else { Verb::Frame };
         if is_main {
-            self.frame_goes_to(frame, Some(url));
+            self.frame_goes_to(frame, url, None);
         }
         let question = Question::new(verb, url).created_by(Some("task")).with_method(http_method(params));
         let question = question.on_behalf_of(self.initiator_of_document(frame));

@@ -114,6 +114,8 @@ pub struct Engine {
     /// The browser's own `Fetch` looks at more than documents.
     root_fetch_is_wide: bool,
     said_once: FxHashSet<String>,
+    /// How many `Page.navigate`s clients have sent.
+    navigations: u64,
     /// How many records the audit was given: the number of the last one.
     audits: u64,
     /// When this engine was made.
@@ -160,6 +162,7 @@ impl Engine {
             requesters: requests::Requesters::default(),
             root_fetch_is_wide: false,
             said_once: FxHashSet::default(),
+            navigations: 0,
             audits: 0,
             born: now,
             deadline: Cell::new(None),

@@ -81,11 +81,17 @@ impl Engine {
         let Some(id) = params["frameId"].as_str().and_then(TargetId::new) else {
             return self.continue_document(request);
         };
+        // A page's own have been judged on its guard's session; once more costs nothing, and rests on nothing else.
+        let frame = FrameId::new(id.as_str());
+        let page = frame.and_then(|frame| self.documents.get(&frame)).map(|document| document.page);
+        if let Some(page) = page.or_else(|| frame.and_then(|frame| self.ledger.page_of_frame(frame))) {
+            let judged = self.judge_request(page, &params);
+            return self.settle_request(None, page, request, judged);
+        }
         if let Some(info) = self.targets.get(&id).map(|target| target.info.clone()) {
             return self.judge_worker_request(&info, &params);
         }
-        let of_a_frame = FrameId::new(id.as_str()).is_some_and(|frame| self.documents.contains_key(&frame));
-        if of_a_frame || self.requesters.are_frames.contains(&id) {
+        if self.requesters.are_frames.contains(&id) {
             return self.continue_document(request);
         }
         // A worker's first request can be told before the worker is (measured). The browser is asked, once for each.
@@ -141,14 +147,16 @@ impl Engine {
     pub(super) fn request_paused(&mut self, guard: SessionId, page: TargetId, params: &Value) {
         let Some(request) = params["requestId"].as_str() else { return };
         // Documents pause once more on the browser's session, and are judged there.
-        match self.judge_request(page, params).filter(|_| !is_document(params)) {
-            None => {
-                let params = json!({"requestId": request});
-                self.own(Some(guard), "Fetch.continueRequest", &params, Purpose::Nothing);
-            }
+        let judged = self.judge_request(page, params).filter(|_| !is_document(params));
+        self.settle_request(Some(guard), page, request, judged);
+    }
+
+    fn settle_request(&mut self, on: Option<SessionId>, page: TargetId, request: &str, judged: Option<Judgement>) {
+        match judged {
+            None => self.own(on, "Fetch.continueRequest", &json!({"requestId": request}), Purpose::Nothing),
             Some(judged) => {
                 let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
-                self.own(Some(guard), "Fetch.failRequest", &params, Purpose::Nothing);
+                self.own(on, "Fetch.failRequest", &params, Purpose::Nothing);
                 self.blocked(page, &judged);
             }
         }

@@ -170,7 +170,7 @@ pub struct ClientSession {
     /// It has enabled the `Log` domain.
     pub hears_log: bool,
     /// Requests paused by its own interception, as far as it was told of them.
-    pub told_requests: FxHashSet<String>,
+    pub told_requests: FxHashMap<String, Told>,
     /// Hosts that requests went to, as far as their cookies are looked at.
     pub request_hosts: RequestHosts,
 }
@@ -184,6 +184,14 @@ pub struct World {
     pub unique: Option<String>,
     /// The page's own, in which an `evaluate` without a context runs.
     pub is_default: bool,
+}
+
+/// A request of which a client's own interception was told.
+#[derive(Debug)]
+pub struct Told {
+    pub url: String,
+    pub is_document: bool,
+    pub frame: Option<FrameId>,
 }
 
 /// Where a top-level target of ours stands.

@@ -67,6 +67,7 @@ export class Raw {
     if (message.method === undefined) return void this.strays.push(message);
     const event = { ...message, n: this.events.length };
     this.events.push(event);
+    this.onEvent?.(event);
     for (const waiter of [...this.#waiters]) waiter(event);
   }
 
