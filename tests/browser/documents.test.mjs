@@ -103,6 +103,17 @@ describe('a policy at documents', router, () => {
     assert.equal(went.verdict, 'deny');
   });
 
+  test('what follows redirects past every gate is refused where a request could be denied', async t => {
+    const raw = await server.connect('denying');
+    t.after(() => raw.close());
+    const page = await raw.newPage(site.url('a', '/plain'));
+    for (const url of [site.url('a', '/redirect', { to: site.url('forbidden', '/resource') }), site.url('forbidden', '/resource')]) {
+      const asked = raw.send('Network.loadNetworkResource', { frameId: page.targetId, url, options: { disableCache: true, includeCredentials: false } }, page.sessionId);
+      await assert.rejects(asked, refusal(/follows redirects past every gate/));
+    }
+    assert.deepEqual(site.seenAt('forbidden').filter(request => request.path === '/resource'), []);
+  });
+
   test('a task has no more pages than its policy says, popups included, and loads no more documents in a minute', async t => {
     const raw = await server.connect('few');
     t.after(() => raw.close());

@@ -106,7 +106,6 @@ const BY_A_CLIENT = {
   'Page.navigate over a redirect': async (raw, at, url) => raw.send('Page.navigate', { url: redirect(url) }, at.sessionId),
   'Target.createTarget': async (raw, at, url) => raw.send('Target.createTarget', { url }).catch(() => {}),
   'Target.createTarget over a redirect': async (raw, at, url) => raw.send('Target.createTarget', { url: redirect(url) }),
-  'Network.loadNetworkResource': async (raw, at, url) => raw.send('Network.loadNetworkResource', { frameId: at.targetId, url, options: { disableCache: true, includeCredentials: false } }, at.sessionId).catch(() => {}),
   'a request rewritten by continueRequest': async (raw, at, url) => {
     await raw.send('Fetch.enable', { patterns: [{ urlPattern: '*rewrite-me*' }] }, at.sessionId);
     await raw.evaluate(`void fetch('/rewrite-me').catch(() => {})`, at.sessionId);
