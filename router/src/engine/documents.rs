@@ -198,7 +198,10 @@ impl Engine {
         }
         let reaches_down = matches!(verb, Verb::Read | Verb::Input);
         let met = |document: &Document| document.held_by == target || (reaches_down && document.page == target);
-        let frames = self.documents.iter().filter(|(_, document)| met(document)).map(|(frame, _)| *frame);
+        // A frame that has just moved to a process of its own is told by the page above it until its own session has spoken.
+        let is_top = |frame: &FrameId| frame.as_str() == target.as_str();
+        let all = self.documents.iter().filter(|(frame, document)| is_top(frame) || met(document));
+        let frames = all.map(|(frame, _)| *frame);
         // A worker has no frame: it is judged as the script that it runs.
         let worker = self.targets.get(&target).filter(|target| target.info.kind.contains("worker"));
         let script = worker.map(|target| target.info.url.as_str());

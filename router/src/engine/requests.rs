@@ -7,7 +7,7 @@
 //! Requests of dedicated workers come on the session of the page.
 
 use ownership::id::{FrameId, SessionId, TargetId, TaskId};
-use policy::{Question, Verb};
+use policy::{Policies, Question, Verb};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
@@ -170,8 +170,12 @@ impl Engine {
     }
 
     fn judge(&self, task: TaskId, params: &Value, initiator: Option<&str>) -> Option<Judgement> {
-        let task = self.tasks.get(&task)?;
         let url = params["request"]["url"].as_str().unwrap_or_default();
+        // Without its task nothing may be loaded.
+        let Some(task) = self.tasks.get(&task) else {
+            let decision = Policies::built_in().judge(&Question::new(Verb::Subresource, ""));
+            return Judgement::unless_allowed(decision, Verb::Subresource, url);
+        };
         // Nothing of the network is behind these: whose they are, the document that has them is.
         if ["data:", "blob:"].iter().any(|local| url.starts_with(local)) {
             return None;
