@@ -207,6 +207,15 @@ impl Ledger {
         self.frames.get(&frame).copied()
     }
 
+    pub fn frames_of(&self, page: TargetId) -> impl Iterator<Item = FrameId> + '_ {
+        self.frames.iter().filter(move |(_, owner)| **owner == page).map(|(frame, _)| *frame)
+    }
+
+    /// OOPIFs and workers.
+    pub fn targets_below(&self, page: TargetId) -> impl Iterator<Item = TargetId> + '_ {
+        self.targets.iter().filter(move |(id, entry)| entry.page == page && **id != page).map(|(id, _)| *id)
+    }
+
     pub fn kind(&self, target: TargetId) -> Option<TargetKind> {
         self.targets.get(&target).map(|entry| entry.kind)
     }

@@ -92,6 +92,15 @@ const FROM_A_PAGE = {
   'a popup\'s fetch': url => `window.open('about:blank').fetch(${text(url)}, { mode: 'no-cors' }).catch(() => {}), 0`,
 };
 
+/** What goes on when its page is closed. */
+const LIVES_ON = {
+  'fetch with keepalive': FROM_A_PAGE['fetch with keepalive'],
+  'a beacon': FROM_A_PAGE['a beacon'],
+  'a ping': FROM_A_PAGE['a ping'],
+  'a cross-site frame': url => `document.body.appendChild(document.createElement('iframe')).src = ${text(site.url('b', '/html', { body: `<script>fetch(${text(url)}, { mode: 'no-cors', keepalive: true }).catch(() => {})</script>` }))}`,
+  'a frame that is gone': url => `(f => { f.contentWindow.fetch(${text(url)}, { mode: 'no-cors', keepalive: true }).catch(() => {}); f.remove(); })(document.body.appendChild(document.createElement('iframe')))`,
+};
+
 /** Only where workers are the task's own: the profile's serve the person too. */
 const BY_OWN_WORKERS = {
   'a service worker\'s fetch': url => `navigator.serviceWorker.register(${text(js(`self.addEventListener('install', e => e.waitUntil(fetch(${text(url)}, { mode: 'no-cors' }).catch(() => {})))`))}, { scope: '/js' }), 0`,
@@ -133,7 +142,7 @@ function matrix(kind, { attached }) {
   let server, browser;
   before(async () => {
     browser = attached ? await startChromium({ site, url: 'about:blank' }) : undefined;
-    server = await serve({ site, attach: browser, tasks: [`isolated,policy=${policy}`, `shared,context=shared,policy=${policy}`] });
+    server = await serve({ site, attach: browser, tasks: [`isolated,policy=${policy}`, `shared,context=shared,policy=${policy}`, `ended,context=shared,policy=${policy}`] });
   });
   after(async () => {
     await server?.stop();
@@ -156,13 +165,39 @@ function matrix(kind, { attached }) {
           const page = await raw.newPage(site.url('a', '/plain'));
           if (name in BY_A_CLIENT) await BY_A_CLIENT[name](raw, page, at(marker));
           else await raw.send('Runtime.evaluate', { expression: initiators[name](at(marker)), userGesture: true }, page.sessionId).catch(error => { if (error.code !== -32000) throw error; });
-          await until(() => refused(marker) || everywhere().some(seen => seen.includes(marker)), `${name}: a refusal`);
+          await until(() => refused(marker) || everywhere().some(seen => seen.endsWith(`/${marker}`)), `${name}: a refusal`);
           await raw.send('Target.closeTarget', { targetId: page.targetId });
         });
         const seen = everywhere().filter(url => cells.some(([, marker]) => url.endsWith(`/${marker}`)));
         assert.deepEqual(seen.map(url => cells.find(([, marker]) => url.endsWith(`/${marker}`))[0]), []);
       });
     }
+  }
+
+  // A page that is closed has no session left whose `Fetch` could stop what it has begun. (With an isolated task's context,
+  // which ends with it, all of its requests end.)
+  const close = (raw, page) => raw.send('Target.closeTarget', { targetId: page.targetId });
+  const endTask = async (raw, page, task) => assert.equal((await server.api('DELETE', `/tasks/${task}`)).status, 204);
+  for (const [task, what, end] of [['isolated', 'a page that was closed', close], ['shared', 'a page that was closed', close], ['ended', 'a page whose task was ended', endTask]]) {
+    test(`${kind}, ${task}: what ${what} has begun goes on, and not to a forbidden place`, async t => {
+      const raw = await server.connect(task);
+      t.after(() => raw.close());
+      const page = await raw.newPage(site.url('a', '/plain'));
+      const held = `${kind}-${task}-lives-on`;
+      const begin = async (name, to) => {
+        await raw.send('Runtime.evaluate', { expression: LIVES_ON[name](site.url('a', '/redirect', { to, held })), userGesture: true }, page.sessionId);
+        await site.wait(request => request.path === '/redirect' && request.url.includes(encodeURIComponent(to)), name);
+      };
+      const names = Object.keys(LIVES_ON);
+      for (const [nth, name] of names.entries()) await begin(name, PLACES.host(`${held}-${nth}`));
+      await begin('fetch with keepalive', site.url('b', `/${held}-allowed`));
+      await end(raw, page, task);
+      await until(async () => !(await server.api('GET', `/tasks/${task}`)).body.pages?.some(known => known.target_id === page.targetId), 'the page being gone');
+      site.release(held);
+      await site.wait(request => request.path === `/${held}-allowed`, 'the allowed one');
+      for (const [nth, name] of names.entries()) await until(() => server.stderr.includes(`/${held}-${nth} denied`), `${name}: a refusal`);
+      assert.deepEqual(everywhere().filter(url => url.startsWith('forbidden.test/') && url.includes(held)), []);
+    });
   }
 
   for (const [by, script] of Object.entries({

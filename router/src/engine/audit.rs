@@ -6,6 +6,7 @@ use policy::{Decision, Verb};
 use serde_json::json;
 
 use super::Engine;
+use super::departed::Whose;
 use super::io::{Audit, Output, Record, RecordKind};
 use super::refusal::Refusal;
 
@@ -54,13 +55,30 @@ fn without_query(url: &str) -> String {
 impl Engine {
     /// Keeps a decision and gives it its id.
     pub(super) fn audit(&mut self, task: TaskId, client: Option<ClientId>, method: &str, judged: &Judgement) -> String {
+        let whose =
+            self.tasks.get(&task).map(|state| Whose { task, name: state.name.clone(), policy: state.policy.clone() });
+        // Without its task everything is refused, and nobody is there to be told why.
+        let Some(whose) = whose else { return self.next_audit_id() };
+        self.audit_of(&whose, client, method, judged)
+    }
+
+    fn next_audit_id(&mut self) -> String {
         self.audits += 1;
-        let id = format!("a-{}-{}", self.config.audit_prefix, self.audits);
-        let Some(state) = self.tasks.get(&task) else { return id };
+        format!("a-{}-{}", self.config.audit_prefix, self.audits)
+    }
+
+    pub(super) fn audit_of(
+        &mut self,
+        whose: &Whose,
+        client: Option<ClientId>,
+        method: &str,
+        judged: &Judgement,
+    ) -> String {
+        let id = self.next_audit_id();
         let kept = |decision: &Decision, enforced: bool| Audit {
             id: id.clone(),
-            task,
-            task_name: state.name.clone(),
+            task: whose.task,
+            task_name: whose.name.clone(),
             client,
             method: method.to_owned(),
             verb: judged.verb,
@@ -69,7 +87,7 @@ impl Engine {
             enforced,
             rule: decision.rule.clone(),
             reason: decision.reason.clone(),
-            policy_hash: state.policy.hash().to_owned(),
+            policy_hash: whose.policy.hash().to_owned(),
         };
         let decided = Output::Audit(Box::new(kept(&judged.decision, true)));
         let would = judged.decision.would.as_deref().map(|would| Output::Audit(Box::new(kept(would, false))));

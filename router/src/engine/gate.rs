@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::audit::Judgement;
-use super::calls::Purpose;
 use super::clicks::origin;
 use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
@@ -81,6 +80,13 @@ pub(super) fn is_guard_event(method: &str) -> bool {
         )
 }
 
+pub(super) fn forbids_by(policy: &Policies, question: &Question<'_>) -> Option<Judgement> {
+    if always_holdable(question.url) {
+        return None;
+    }
+    Judgement::unless_allowed(policy.judge(question), question.verb, question.url)
+}
+
 impl Engine {
     // --- judging ------------------------------------------------------------------------------------------------
 
@@ -92,15 +98,15 @@ impl Engine {
     }
 
     fn forbids_question(&self, task: TaskId, question: &Question<'_>) -> Option<Judgement> {
-        if always_holdable(question.url) {
-            return None;
-        }
-        let decision = match self.tasks.get(&task) {
-            Some(task) => task.policy.judge(question),
+        match self.tasks.get(&task) {
+            Some(task) => forbids_by(&task.policy, question),
+            None if always_holdable(question.url) => None,
             // Without its task nothing may be held.
-            None => Policies::built_in().judge(&Question::new(question.verb, "")),
-        };
-        Judgement::unless_allowed(decision, question.verb, question.url)
+            None => {
+                let decision = Policies::built_in().judge(&Question::new(question.verb, ""));
+                Judgement::unless_allowed(decision, question.verb, question.url)
+            }
+        }
     }
 
     // --- events of guard sessions -------------------------------------------------------------------------------
@@ -160,6 +166,7 @@ impl Engine {
         if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
             self.hidden_frames.remove(&frame);
             self.documents.remove(&frame);
+            self.frame_departs(frame);
             self.change(Change::FrameDetached { frame });
         }
     }
@@ -352,6 +359,9 @@ impl Engine {
         let url = params["request"]["url"].as_str().unwrap_or(NO_URL);
         let page = frame.and_then(|frame| self.page_of_frame(frame));
         let Some((frame, page)) = frame.zip(page) else {
+            if let Some((whose, judged)) = self.judge_departed(params) {
+                return self.settle_departed(&whose, request, judged);
+            }
             // The person's, or nobody's yet: goes on at once.
             return self.continue_document(request);
         };
@@ -397,8 +407,7 @@ impl Engine {
             self.release_denied(page, "the person went there", &judged);
             return self.continue_document(request);
         }
-        let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
-        self.own(None, "Fetch.failRequest", &params, Purpose::Nothing);
+        self.fail_request(None, request);
         self.blocked(page, &judged);
     }
 

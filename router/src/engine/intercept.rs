@@ -2,12 +2,11 @@
 
 use ownership::id::{FrameId, SessionId};
 use policy::Verb;
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Engine;
 use super::audit::Judgement;
-use super::calls::{Purpose, ReplyTo};
+use super::calls::ReplyTo;
 use super::documents::judge_at;
 use super::refusal::Refusal;
 use super::requests::is_document;
@@ -107,8 +106,7 @@ impl Engine {
             return false;
         }
         let Some(judged) = self.forbids(task, verb, url, Some(Cause::Page)) else { return false };
-        let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
-        self.own(Some(session), "Fetch.failRequest", &params, Purpose::Nothing);
+        self.fail_request(Some(session), request);
         self.blocked(page, &judged);
         true
     }

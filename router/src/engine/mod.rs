@@ -10,6 +10,7 @@ mod calls;
 mod check;
 mod clicks;
 mod cookies;
+mod departed;
 mod documents;
 mod downloads;
 mod events;
@@ -111,6 +112,7 @@ pub struct Engine {
     trace: Option<traces::Trace>,
     trace_streams: FxHashMap<String, traces::TraceStream>,
     requesters: requests::Requesters,
+    departed: departed::Departed,
     /// The browser's own `Fetch` looks at more than documents.
     root_fetch_is_wide: bool,
     said_once: FxHashSet<String>,
@@ -160,6 +162,7 @@ impl Engine {
             trace: None,
             trace_streams: FxHashMap::default(),
             requesters: requests::Requesters::default(),
+            departed: departed::Departed::default(),
             root_fetch_is_wide: false,
             said_once: FxHashSet::default(),
             navigations: 0,
@@ -199,7 +202,7 @@ impl Engine {
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.deadline_is_stale.replace(false) {
             let deadlines = self.hold_deadlines().chain(self.click_deadlines()).chain(self.task_deadlines());
-            self.deadline.set(deadlines.min());
+            self.deadline.set(deadlines.chain(self.departed_deadline()).min());
         }
         self.deadline.get()
     }
@@ -234,6 +237,7 @@ impl Engine {
         self.resume_overdue_holds();
         self.let_silent_clicks_go();
         self.expire_tasks();
+        self.forget_departed();
     }
 
     // --- words to the browser -----------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ impl Engine {
     }
 
     pub(super) fn target_destroyed(&mut self, id: TargetId) {
+        self.page_departs(id, false);
         self.drop_target(id);
         // Whether or not it is still anybody's: a task can be over before its pages are.
         self.forget_guards(id);
@@ -397,6 +398,7 @@ impl Engine {
             self.own_first(None, "Target.detachFromTarget", &json!({"sessionId": session.as_str()}));
             self.session_gone(session);
         }
+        self.page_departs(id, true);
         self.forget_hidden_frames(id);
         self.forget_documents(id);
         if let Some(guard) = guard {

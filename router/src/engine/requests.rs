@@ -6,6 +6,7 @@
 //! before any client, so its `Fetch` is the one next to the network and sees what a client's own interception made of a URL.
 //! Requests of dedicated workers come on the session of the page.
 
+use ownership::Change;
 use ownership::id::{FrameId, SessionId, TargetId, TaskId};
 use policy::{Policies, Question, Verb};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -59,14 +60,14 @@ impl Engine {
         }
     }
 
-    // --- workers ------------------------------------------------------------------------------------------------
+    // --- on the browser's session -------------------------------------------------------------------------------
 
     /// Service and shared workers of a task's own context have no session that could be held in time (measured: the first
-    /// requests of a shared worker went by). The browser's own `Fetch` sees theirs and names the worker as the frame, so it
-    /// looks at every request while there is a task that needs it; those of the person's tabs go on at once.
-    pub(super) fn look_at_workers(&mut self) {
-        let needs = |task: &Task| task.gates_requests && !task.shared();
-        let wide = self.tasks.values().any(needs);
+    /// requests of a shared worker went by), and of what is gone there is none any more (see `departed.rs`). The browser's own
+    /// `Fetch` sees theirs and names the frame or the worker, so it looks at every request while there is a task that needs it;
+    /// those of the person's tabs go on at once.
+    pub(super) fn look_at_requests(&mut self) {
+        let wide = self.departed.len() > 0 || self.tasks.values().any(|task| task.gates_requests);
         if wide == self.root_fetch_is_wide {
             return;
         }
@@ -81,6 +82,7 @@ impl Engine {
         let Some(id) = params["frameId"].as_str().and_then(TargetId::new) else {
             return self.continue_document(request);
         };
+        self.departed.saw_request(&params);
         // A page's own have been judged on its guard's session; once more costs nothing, and rests on nothing else.
         let frame = FrameId::new(id.as_str());
         let page = frame.and_then(|frame| self.documents.get(&frame)).map(|document| document.page);
@@ -88,10 +90,15 @@ impl Engine {
             let judged = self.judge_request(page, &params);
             return self.settle_request(None, page, request, judged);
         }
+        if let Some((whose, judged)) = self.judge_departed(&params) {
+            return self.settle_departed(&whose, request, judged);
+        }
         if let Some(info) = self.targets.get(&id).map(|target| target.info.clone()) {
             return self.judge_worker_request(&info, &params);
         }
-        if self.requesters.are_frames.contains(&id) {
+        // The profile's workers serve the person too.
+        let has_own_workers = |task: &Task| task.gates_requests && !task.shared();
+        if self.requesters.are_frames.contains(&id) || !self.tasks.values().any(has_own_workers) {
             return self.continue_document(request);
         }
         // A worker's first request can be told before the worker is (measured). The browser is asked, once for each.
@@ -128,14 +135,16 @@ impl Engine {
         // A page's own have been judged on its guard's session.
         let is_worker = matches!(info.kind.as_str(), "shared_worker" | "service_worker");
         let owner = info.context.filter(|_| is_worker).and_then(|context| self.ledger.owner_of_context(context));
-        let judged = owner.and_then(|owner| self.judge(owner, params, Some(&info.url)));
-        let Some((judged, task)) = judged.zip(owner) else { return self.continue_document(request) };
-        self.own(
-            None,
-            "Fetch.failRequest",
-            &json!({"requestId": request, "errorReason": "BlockedByClient"}),
-            Purpose::Nothing,
-        );
+        match owner {
+            Some(task) => self.settle_worker_request(task, request, self.judge(task, params, Some(&info.url))),
+            None => self.continue_document(request),
+        }
+    }
+
+    /// There is no page whose clients could be told.
+    fn settle_worker_request(&mut self, task: TaskId, request: &str, judged: Option<Judgement>) {
+        let Some(judged) = judged else { return self.continue_document(request) };
+        self.fail_request(None, request);
         let id = self.audit(task, None, "", &judged);
         let message = format!("{} [{id}]", judged.sentence());
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Blocked, message });
@@ -146,20 +155,35 @@ impl Engine {
     /// A request of an owned page is paused on a guard's session.
     pub(super) fn request_paused(&mut self, guard: SessionId, page: TargetId, params: &Value) {
         let Some(request) = params["requestId"].as_str() else { return };
+        self.learn_requester(page, params);
         // Documents pause once more on the browser's session, and are judged there.
         let judged = self.judge_request(page, params).filter(|_| !is_document(params));
         self.settle_request(Some(guard), page, request, judged);
+    }
+
+    /// This pause comes before the one on the browser's session, and may come before the frame is told of, or be all that is
+    /// ever told of it: whose frame it is has to be known if the page closes now.
+    fn learn_requester(&mut self, page: TargetId, params: &Value) {
+        let frame = params["frameId"].as_str().and_then(FrameId::new);
+        let unknown = |frame: &FrameId| self.ledger.page_of_frame(*frame).is_none() && !self.has_departed(*frame);
+        if let Some(frame) = frame.filter(unknown) {
+            self.change(Change::FrameAttached { frame, page });
+        }
     }
 
     fn settle_request(&mut self, on: Option<SessionId>, page: TargetId, request: &str, judged: Option<Judgement>) {
         match judged {
             None => self.own(on, "Fetch.continueRequest", &json!({"requestId": request}), Purpose::Nothing),
             Some(judged) => {
-                let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
-                self.own(on, "Fetch.failRequest", &params, Purpose::Nothing);
+                self.fail_request(on, request);
                 self.blocked(page, &judged);
             }
         }
+    }
+
+    pub(super) fn fail_request(&mut self, on: Option<SessionId>, request: &str) {
+        let params = json!({"requestId": request, "errorReason": "BlockedByClient"});
+        self.own(on, "Fetch.failRequest", &params, Purpose::Nothing);
     }
 
     /// `None`: it may go on.
@@ -170,22 +194,15 @@ impl Engine {
     }
 
     fn judge(&self, task: TaskId, params: &Value, initiator: Option<&str>) -> Option<Judgement> {
-        let url = params["request"]["url"].as_str().unwrap_or_default();
-        // Without its task nothing may be loaded.
-        let Some(task) = self.tasks.get(&task) else {
-            let decision = Policies::built_in().judge(&Question::new(Verb::Subresource, ""));
-            return Judgement::unless_allowed(decision, Verb::Subresource, url);
-        };
-        // Nothing of the network is behind these: whose they are, the document that has them is.
-        if ["data:", "blob:"].iter().any(|local| url.starts_with(local)) {
-            return None;
+        match self.tasks.get(&task) {
+            Some(task) => judge_request_by(&task.policy, params, initiator),
+            // Without its task nothing may be loaded.
+            None => {
+                let url = params["request"]["url"].as_str().unwrap_or_default();
+                let decision = Policies::built_in().judge(&Question::new(Verb::Subresource, ""));
+                Judgement::unless_allowed(decision, Verb::Subresource, url)
+            }
         }
-        let method = http_method(params);
-        let verbs = verbs_of(params["resourceType"].as_str().unwrap_or_default());
-        verbs.iter().find_map(|verb| {
-            let question = Question::new(*verb, url).on_behalf_of(initiator).with_method(method);
-            Judgement::unless_allowed(task.policy.judge(&question), *verb, url)
-        })
     }
 
     /// What a frame's document was asked for by: the document above it. Of a top document nobody can be sure.
@@ -193,6 +210,21 @@ impl Engine {
         let parent = self.documents.get(&frame)?.parent?;
         self.origin_document(parent)
     }
+}
+
+/// Judges what is not a document.
+pub(super) fn judge_request_by(policy: &Policies, params: &Value, initiator: Option<&str>) -> Option<Judgement> {
+    let url = params["request"]["url"].as_str().unwrap_or_default();
+    // Nothing of the network is behind these: whose they are, the document that has them is.
+    if ["data:", "blob:"].iter().any(|local| url.starts_with(local)) {
+        return None;
+    }
+    let method = http_method(params);
+    let verbs = verbs_of(params["resourceType"].as_str().unwrap_or_default());
+    verbs.iter().find_map(|verb| {
+        let question = Question::new(*verb, url).on_behalf_of(initiator).with_method(method);
+        Judgement::unless_allowed(policy.judge(&question), *verb, url)
+    })
 }
 
 /// All types: some of those that events name cannot be named in a pattern (`TextTrack`; measured).

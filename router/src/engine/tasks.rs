@@ -100,7 +100,7 @@ impl Engine {
                 sites: Default::default(),
             },
         );
-        self.look_at_workers();
+        self.look_at_requests();
         match shared {
             true => {
                 self.make_task_dir(id);
@@ -143,7 +143,7 @@ impl Engine {
                 Outcome::Result(_) => "no browserContextId in the answer".to_owned(),
             };
             self.tasks.remove(&id);
-            self.look_at_workers();
+            self.look_at_requests();
             let message = format!(
                 "the browser would not make a browser context for this task ({why}); use --context shared, or restart the browser"
             );
@@ -311,12 +311,13 @@ impl Engine {
         }
         let requests = std::mem::take(&mut task.ending_requests);
         let name = task.name.clone();
-        self.tasks.remove(&id);
-        self.drop_downloads(id, true);
-        self.look_at_workers();
         for page in self.page_ids(id) {
+            self.page_departs(page, false);
             self.forget_children(page);
         }
+        self.tasks.remove(&id);
+        self.drop_downloads(id, true);
+        self.look_at_requests();
         self.change(Change::TaskEnded { task: id });
         self.outputs.push_back(Output::TaskEnded { task: id, name });
         for request in requests {

@@ -81,10 +81,15 @@ export class Site {
     }), () => `${what} at the site; it saw: ${this.requests.slice(since).map(r => r.host + r.url).join(' ')}`).finally(() => this.#waiters.delete(waiter));
   }
 
-  /** Lets every request waiting at `/slow?name=…` go on. */
+  /** Lets every request waiting at `/slow?name=…` or `/redirect?held=…` go on. */
   release(name) {
     for (const go of this.#held.get(name) ?? []) go();
     this.#held.delete(name);
+  }
+
+  #hold(name, go) {
+    if (!this.#held.has(name)) this.#held.set(name, []);
+    this.#held.get(name).push(go);
   }
 
   /** A tab at `url(name, '/person', {id})` is asked for the value of `expression`. No DevTools connection is involved. */
@@ -159,11 +164,12 @@ export class Site {
       case '/sw.js':
         return response.writeHead(200, { 'content-type': 'text/javascript' }).end(swScript);
       case '/slow':
-        if (!this.#held.has(q('name'))) this.#held.set(q('name'), []);
-        this.#held.get(q('name')).push(() => page(q('name'), 'slow'));
-        return;
-      case '/redirect':
-        return response.writeHead(302, { location: q('to') }).end();
+        return this.#hold(q('name'), () => page(q('name'), 'slow'));
+      // With `held`, only once that name is released.
+      case '/redirect': {
+        const redirect = () => response.writeHead(302, { location: q('to') }).end();
+        return q('held') === null ? redirect() : this.#hold(q('held'), redirect);
+      }
       case '/204':
         return response.writeHead(204).end();
       case '/download':
