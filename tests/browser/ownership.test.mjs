@@ -37,6 +37,9 @@ async function createdInAnySpelling(server, name, raw) {
   }
 }
 
+/** After its own answer, which would be lost with the document: a page out of the back/forward cache comes at once. */
+const BACK = 'void setTimeout(() => history.back())';
+
 /** The ways in which a click opens a tab that carries no opener. */
 const CLICKS = {
   ctrl: { modifiers: 2 },
@@ -417,7 +420,7 @@ describe('in an attached browser', router, () => {
     await raw.evaluate('window.cached = true', page.sessionId);
     await raw.goto(site.url('b', '/plain', { title: 'second' }), page.sessionId);
     const since = raw.mark();
-    await raw.evaluate('history.back()', page.sessionId);
+    await raw.evaluate(BACK, page.sessionId);
     await raw.wait('Page.frameNavigated', { since, sessionId: page.sessionId, accept: p => !p.frame.parentId });
     await until(async () => await raw.evaluate('document.title', page.sessionId) === 'first', 'being back');
     assert.ok((await server.pageIds('guarded')).includes(page.targetId));
@@ -427,7 +430,7 @@ describe('in an attached browser', router, () => {
   // with historyDifferentDocument, and no frameRequestedNavigation). So a load from the network is failed whoever asked for
   // it: were it let through, a page could first be refused an address with a secret in it, and then go back to it.
   for (const [who, back] of [
-    ['the page', ({ raw, page }) => raw.evaluate('history.back()', page.sessionId)],
+    ['the page', ({ raw, page }) => raw.evaluate(BACK, page.sessionId)],
     ['its client', async ({ raw, page, entryId }) => { await raw.send('Page.navigateToHistoryEntry', { entryId }, page.sessionId).catch(error => { if (!(error instanceof CdpError)) throw error; }); return 'may be refused'; }],
     ['the person', ({ tab, entryId }) => person.raw.send('Page.navigateToHistoryEntry', { entryId }, tab.sessionId)],
   ]) {
