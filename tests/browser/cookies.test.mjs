@@ -189,6 +189,38 @@ describe('cookies in the person\'s profile', router, () => {
     assert.deepEqual((await all()).filter(c => c.domain !== 'd.test'), before.filter(c => c.domain !== 'd.test'));
   });
 
+  test('a response that a client makes up sets the cookies of hosts where the task has been, and no others', async t => {
+    await plant();
+    await server.newTask('maker', { context: 'shared' });
+    const raw = await server.connect('maker');
+    t.after(() => raw.close());
+    const { sessionId } = await raw.newPage(site.url('a'));
+    await raw.send('Fetch.enable', { patterns: [{ urlPattern: '*made-up*' }] }, sessionId);
+    const value = `login=made-up; HttpOnly; Path=/`;
+    const headers = { plain: { responseHeaders: [{ name: 'Set-Cookie', value }] }, binary: { binaryResponseHeaders: Buffer.from(`x: y\0SET-COOKIE: ${value}\0`).toString('base64') } };
+    const makeUp = async (url, headers) => {
+      const since = raw.mark();
+      const loaded = raw.evaluate(`fetch(${JSON.stringify(url)}, { mode: 'no-cors', credentials: 'include' }).then(() => 'loaded', error => error.message)`, sessionId);
+      const { params } = await raw.wait('Fetch.requestPaused', { since, sessionId });
+      const made = await raw.send('Fetch.fulfillRequest', { requestId: params.requestId, responseCode: 200, body: '', ...headers }, sessionId).catch(error => error);
+      return { made, loaded: await loaded };
+    };
+    const before = await all();
+    for (const name of Object.keys(headers)) {
+      const { made, loaded } = await makeUp(site.url('person', `/made-up-${name}`), headers[name]);
+      assert.match(made.text ?? '', /names cookies of person\.test in a response that it makes up, .* none of its pages has loaded a document from there/);
+      assert.equal(loaded, 'Failed to fetch');
+    }
+    assert.deepEqual((await makeUp(site.url('person', '/made-up-without'), {})).loaded, 'loaded');
+    assert.deepEqual(await all(), before);
+    // Control: that Chromium would have stored them.
+    for (const name of Object.keys(headers)) {
+      await raw.send('Network.deleteCookies', { name: 'login', url: site.url('a') }, sessionId);
+      assert.equal((await makeUp(site.url('a', `/made-up-${name}`), headers[name])).loaded, 'loaded');
+      assert.equal((await person.raw.send('Storage.getCookies')).cookies.find(c => c.name === 'login' && c.domain === 'a.test')?.value, 'made-up', name);
+    }
+  });
+
   test('hosts whose cookies the policy denies have none, in the profile and in a context of the task\'s own', async t => {
     for (const task of ['denied', 'denied-alone']) {
       await plant();

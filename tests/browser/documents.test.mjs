@@ -27,7 +27,9 @@ before(async () => {
   const few = policy('few', '[limits]\ntabs = 2\nnavigations_per_min = 4');
   const denying = join(folder, 'denying.toml');
   writeFileSync(denying, policyDenying('forbidden.test'));
-  server = await serve({ site, record: true, tasks: [`looking,policy=${looking}`, `few,policy=${few}`, `denying,policy=${denying}`] });
+  const watching = policy('watching', ['navigate', 'subresource', 'script'].map(verb =>
+    `[[rule]]\nid = "would-${verb}"\nmode = "monitor"\neffect = "deny"\nverbs = ["${verb}"]\nto = { host = "b.test" }\nports = "*"\nreason = "On trial"`).join('\n\n'));
+  server = await serve({ site, record: true, tasks: [`looking,policy=${looking}`, `few,policy=${few}`, `denying,policy=${denying}`, `watching,policy=${watching}`] });
 });
 after(async () => {
   await server?.stop();
@@ -101,6 +103,69 @@ describe('a policy at documents', router, () => {
     assert.equal(fetched.object, site.url('forbidden', '/data'));
     assert.equal(went.object, site.url('forbidden', '/page'));
     assert.equal(went.verdict, 'deny');
+  });
+
+  test('an unmodified script\'s routes work for what is allowed, pass nothing that is not, and stall their own page only', async t => {
+    const browser = await chromium.connectOverCDP(server.tasks.denying.http_url);
+    t.after(() => browser.close());
+    const [context] = browser.contexts();
+    const page = await context.newPage();
+    await page.goto(site.url('a', '/plain'));
+    const since = site.mark();
+    const told = [];
+    page.on('console', message => told.push(message.text()));
+    const made = { body: 'made up', headers: { 'access-control-allow-origin': '*' } };
+    await page.route('**/*', async route => {
+      const [, how] = /\/route-(\w+)/.exec(route.request().url()) ?? [];
+      const ways = {
+        fulfil: () => route.fulfill(made), abort: () => route.abort(), go: () => route.continue(), never: () => new Promise(() => {}),
+        rewrite: () => route.continue({ url: site.url('b', '/api/value') }), sneak: () => route.continue({ url: site.url('forbidden', '/sneaked') }),
+        redirect: () => route.fulfill({ status: 302, headers: { location: site.url('forbidden', '/redirected') } }),
+      };
+      await ways[how]();
+    });
+    const load = url => page.evaluate(url => fetch(url).then(response => response.text(), error => error.message), url);
+    assert.equal(await load(site.url('a', '/route-fulfil')), 'made up');
+    assert.equal(await load(site.url('a', '/route-abort')), 'Failed to fetch');
+    assert.equal(await load(site.url('a', '/route-go')), 'no such page');
+    assert.equal(await load(site.url('a', '/route-rewrite')), '{"value":"from the server"}');
+    assert.deepEqual(told.filter(text => text.startsWith('tabwarden')), []);
+    for (const url of [site.url('a', '/route-sneak'), site.url('a', '/route-redirect'), site.url('forbidden', '/route-fulfil'), site.url('forbidden', '/route-go'), site.url('forbidden', '/route-abort')]) {
+      assert.equal(await load(url), 'Failed to fetch', url);
+    }
+    for (const why of [/intercept at http:\/\/forbidden\.test:\d+\/route-fulfil denied by rule forbidden/, /subresource http:\/\/forbidden\.test:\d+\/sneaked denied by rule forbidden/]) {
+      await until(() => told.some(text => why.test(text)), `the console saying ${why}`);
+    }
+    await page.evaluate(url => void fetch(url).then(() => { window.answered = true; }), site.url('a', '/route-never'));
+
+    // Another page of the same task, and the stalled one itself.
+    const other = await context.newPage();
+    await other.goto(site.url('b', '/plain', { title: 'not stalled' }));
+    assert.equal(await other.title(), 'not stalled');
+    assert.equal(await page.evaluate(() => window.answered), undefined);
+    await page.unrouteAll();
+    await page.goto(site.url('b', '/plain', { title: 'goes on' }));
+    assert.equal(await page.title(), 'goes on');
+    assert.deepEqual(site.seenAt('forbidden', since), []);
+  });
+
+  test('a rule in monitor mode changes nothing, and the audit keeps what it would have refused', async t => {
+    const browser = await chromium.connectOverCDP(server.tasks.watching.http_url);
+    t.after(() => browser.close());
+    const page = await browser.contexts()[0].newPage();
+    await page.addInitScript(() => { window.__init = 'ran'; });
+    await page.goto(site.url('b', '/plain', { title: 'on trial' }));
+    assert.equal(await page.title(), 'on trial');
+    assert.equal(await page.evaluate(() => window.__sawInit), 'ran');
+    assert.equal(await page.evaluate(url => fetch(url).then(response => response.status), site.url('b', '/api/value')), 200);
+    const kept = async () => (await server.api('GET', '/tasks/watching/decisions')).body.decisions;
+    await until(async () => ['navigate', 'script', 'subresource'].every(verb => kept().then(all => all.some(one => one.verb === verb))), 'the records');
+    const all = await kept();
+    assert.deepEqual(all.filter(one => one.enforced || one.verdict !== 'deny' || one.rule.id !== `would-${one.verb}`), []);
+    // However many gates have judged it.
+    for (const [verb, object] of [['navigate', site.url('b', '/plain')], ['subresource', site.url('b', '/api/value')]]) {
+      assert.equal(all.filter(one => one.verb === verb && one.object === object).length, 1, `${verb} ${object}`);
+    }
   });
 
   test('what follows redirects past every gate is refused where a request could be denied', async t => {

@@ -51,7 +51,7 @@ impl Engine {
             let launched = self.launched();
             let Some(task) = self.tasks.get_mut(&id) else { continue };
             task.set_policy(policies, Mode { launched, isolated: !task.shared() });
-            self.look_at_requests();
+            self.policies_changed();
             for page in self.page_ids(id) {
                 let Some(url) = self.targets.get(&page).map(|target| target.info.url.clone()) else { continue };
                 if let Some(judged) = self.forbids(id, Verb::Navigate, &url, Some(Cause::Client)) {

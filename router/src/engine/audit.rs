@@ -1,6 +1,8 @@
 //! What is kept of decisions, and how they are told: each that is not a plain forward is one audit record, whose id the refusal
 //! names; a load that was blocked is told to the clients that listen to the page's log.
 
+use std::time::{Duration, Instant};
+
 use ownership::id::{ClientId, TargetId, TaskId};
 use policy::{Decision, Verb};
 use serde_json::json;
@@ -52,6 +54,39 @@ fn without_query(url: &str) -> String {
     url[..end].replace(char::is_control, " ")
 }
 
+/// How long the gates of one load may be apart.
+const ONE_LOAD: Duration = Duration::from_secs(5);
+
+/// Loads that are remembered to have been kept.
+const MOST_TRIALS: usize = 256;
+
+/// When, whose, and what.
+pub type KeptTrial = (Instant, (TaskId, Option<Verb>, String));
+
+fn record_of(
+    id: String,
+    whose: &Whose,
+    (client, method): (Option<ClientId>, &str),
+    judged: &Judgement,
+    decision: &Decision,
+    enforced: bool,
+) -> Audit {
+    Audit {
+        id,
+        task: whose.task,
+        task_name: whose.name.clone(),
+        client,
+        method: method.to_owned(),
+        verb: judged.verb,
+        object: judged.object.clone(),
+        verdict: decision.verdict,
+        enforced,
+        rule: decision.rule.clone(),
+        reason: decision.reason.clone(),
+        policy_hash: whose.policy.hash().to_owned(),
+    }
+}
+
 impl Engine {
     /// Keeps a decision and gives it its id.
     pub(super) fn audit(&mut self, task: TaskId, client: Option<ClientId>, method: &str, judged: &Judgement) -> String {
@@ -75,24 +110,41 @@ impl Engine {
         judged: &Judgement,
     ) -> String {
         let id = self.next_audit_id();
-        let kept = |decision: &Decision, enforced: bool| Audit {
-            id: id.clone(),
-            task: whose.task,
-            task_name: whose.name.clone(),
-            client,
-            method: method.to_owned(),
-            verb: judged.verb,
-            object: judged.object.clone(),
-            verdict: decision.verdict,
-            enforced,
-            rule: decision.rule.clone(),
-            reason: decision.reason.clone(),
-            policy_hash: whose.policy.hash().to_owned(),
+        let kept = |decision: &Decision, enforced: bool| {
+            record_of(id.clone(), whose, (client, method), judged, decision, enforced)
         };
         let decided = Output::Audit(Box::new(kept(&judged.decision, true)));
         let would = judged.decision.would.as_deref().map(|would| Output::Audit(Box::new(kept(would, false))));
         self.outputs.extend(std::iter::once(decided).chain(would));
         id
+    }
+
+    /// Keeps what rules in monitor mode would have refused: once for each load, which is judged at several gates.
+    pub(super) fn keep_trials(&mut self) {
+        let now = self.now;
+        while self.trials_kept.front().is_some_and(|(at, ..)| now.saturating_duration_since(*at) >= ONE_LOAD) {
+            self.trials_kept.pop_front();
+        }
+        let mut tasks: Vec<TaskId> = self.tasks.keys().copied().collect();
+        tasks.sort_unstable();
+        for task in tasks {
+            let Some(state) = self.tasks.get(&task) else { continue };
+            let trials = state.trials.take();
+            let whose = Whose { task, name: state.name.clone(), policy: state.policy.clone() };
+            for trial in trials {
+                let what = (task, trial.verb, trial.object.clone());
+                if self.trials_kept.iter().any(|(_, kept)| *kept == what) {
+                    continue;
+                }
+                if self.trials_kept.len() >= MOST_TRIALS {
+                    self.trials_kept.pop_front();
+                }
+                self.trials_kept.push_back((now, what));
+                let id = self.next_audit_id();
+                let kept = record_of(id, &whose, (None, ""), &trial, &trial.decision, false);
+                self.outputs.push_back(Output::Audit(Box::new(kept)));
+            }
+        }
     }
 
     /// What a client is told whose command was refused.
@@ -115,7 +167,7 @@ impl Engine {
     }
 
     /// As an entry of the page's log, which Playwright shows as a console message.
-    fn tell_log(&mut self, page: TargetId, url: &str, sentence: &str) {
+    pub(super) fn tell_log(&mut self, page: TargetId, url: &str, sentence: &str) {
         let timestamp = self.unix_ms();
         let entry = json!({"entry": {
             "source": "security", "level": "error", "text": sentence, "timestamp": timestamp, "url": url}});

@@ -143,12 +143,14 @@ impl Engine {
         let past = self.departed.past_of(params)?;
         let policy = self.tasks.get(&past.of.task).map_or(&past.of.policy, |task| &task.policy);
         if !is_document(params) {
-            return Some((past.of.clone(), judge_request_by(policy, params, None)));
+            return Some((past.of.clone(), judge_request_by(|question| policy.judge(question), params, None)));
         }
         // Which kind of frame it was is forgotten: it has to be allowed as either.
         let url = params["request"]["url"].as_str().unwrap_or_default();
         let question = |verb| Question::new(verb, url).created_by(Some("task")).with_method(http_method(params));
-        let judged = [Verb::Navigate, Verb::Frame].into_iter().find_map(|verb| forbids_by(policy, &question(verb)));
+        let judged = [Verb::Navigate, Verb::Frame]
+            .into_iter()
+            .find_map(|verb| forbids_by(|question| policy.judge(question), &question(verb)));
         Some((past.of.clone(), judged))
     }
 

@@ -151,9 +151,11 @@ impl Engine {
         task.free.get(verb as usize).copied().unwrap_or(false)
     }
 
-    /// The verbs of a row that have to be judged at a document.
+    /// The verbs of a row that have to be judged at a document, if only to keep what a rule in monitor mode would say.
     fn guarded_verbs<'a>(task: &'a Task, row: &'static Row) -> impl Iterator<Item = Verb> + 'a {
-        row.verbs.iter().copied().filter(|verb| AT_DOCUMENT.contains(verb) && !Engine::is_free(task, *verb))
+        let has_trial = task.policy.has_trial();
+        let guarded = move |verb: &Verb| AT_DOCUMENT.contains(verb) && (has_trial || !Engine::is_free(task, *verb));
+        row.verbs.iter().copied().filter(guarded)
     }
 
     /// Judges a command at the documents that it can meet: those of its session's target, where it names a frame that one
@@ -230,7 +232,7 @@ pub(super) fn judge_at(task: &Task, verb: Verb, url: &str) -> Option<Judgement> 
     if always_holdable(url) {
         return None;
     }
-    let decision = task.policy.judge(&Question::new(verb, url).created_by(Some("task")));
+    let decision = task.judge(&Question::new(verb, url).created_by(Some("task")));
     Judgement::unless_allowed(decision, verb, url)
 }
 

@@ -211,7 +211,7 @@ impl Engine {
         let question = Question::new(Verb::Download, url)
             .created_by(Some(if blank { "task" } else { document }))
             .on_behalf_of((!blank).then_some(document));
-        Judgement::unless_allowed(task.policy.judge(&question), Verb::Download, url)
+        Judgement::unless_allowed(task.judge(&question), Verb::Download, url)
     }
 
     // --- going on -----------------------------------------------------------------------------------------------

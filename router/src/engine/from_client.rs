@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ownership::id::{ClientId, ClientSessionId, FrameId, SessionId};
 use policy::methods::{self, Action, Row};
-use policy::{Permitted, Request, Surface, admit, decide};
+use policy::{Permitted, Question, Request, Surface, admit, decide};
 use rustc_hash::FxHashSet;
 use serde_json::Value;
 
@@ -72,6 +72,12 @@ impl Engine {
             return self.refuse(to, &Refusal::method_not_found(&command.method));
         };
         if let Err(refusal) = self.carry_out(to, addressee, row, command) {
+            if let Addressee::Session(session) = addressee
+                && refusal.is_noteworthy()
+            {
+                let raw = command.params.map_or("{}", |params| params.get());
+                self.fail_refused_pause(session, row.method, raw, &refusal);
+            }
             self.refuse(to, &refusal);
         }
     }
@@ -231,6 +237,11 @@ impl Engine {
             false => self.grants_of(self.task_of(to.client)),
         };
         let decision = decide(&task.policy, &grants, &request);
+        if decision.allowed() && task.policy.has_trial() {
+            for (verb, url) in &judged.urls {
+                task.judge(&Question::new(*verb, url).created_by(Some("task")).with_method(verb.usual_method()));
+            }
+        }
         match admit(&decision, thing) {
             Some(permitted) => Ok(permitted),
             None => {

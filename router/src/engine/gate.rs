@@ -3,7 +3,7 @@
 
 use ownership::id::{FrameId, SessionId, TargetId, TaskId};
 use ownership::{Change, Lineage, TargetKind};
-use policy::{Policies, Question, Verb};
+use policy::{Decision, Policies, Question, Verb};
 use serde_json::{Value, json};
 
 use super::Engine;
@@ -80,11 +80,11 @@ pub(super) fn is_guard_event(method: &str) -> bool {
         )
 }
 
-pub(super) fn forbids_by(policy: &Policies, question: &Question<'_>) -> Option<Judgement> {
+pub(super) fn forbids_by(judge: impl Fn(&Question<'_>) -> Decision, question: &Question<'_>) -> Option<Judgement> {
     if always_holdable(question.url) {
         return None;
     }
-    Judgement::unless_allowed(policy.judge(question), question.verb, question.url)
+    Judgement::unless_allowed(judge(question), question.verb, question.url)
 }
 
 impl Engine {
@@ -99,7 +99,7 @@ impl Engine {
 
     fn forbids_question(&self, task: TaskId, question: &Question<'_>) -> Option<Judgement> {
         match self.tasks.get(&task) {
-            Some(task) => forbids_by(&task.policy, question),
+            Some(task) => forbids_by(|question| task.judge(question), question),
             None if always_holdable(question.url) => None,
             // Without its task nothing may be held.
             None => {

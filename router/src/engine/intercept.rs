@@ -2,6 +2,7 @@
 
 use ownership::id::{FrameId, SessionId};
 use policy::Verb;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::Engine;
@@ -9,7 +10,8 @@ use super::audit::Judgement;
 use super::calls::ReplyTo;
 use super::documents::judge_at;
 use super::refusal::Refusal;
-use super::requests::is_document;
+use super::requests::{is_document, judge_load};
+use super::sites::{host_of, not_been_there};
 use super::state::{Cause, Told};
 use crate::wire::value_of;
 
@@ -29,6 +31,28 @@ struct PausedRequest {
 #[derive(serde::Deserialize)]
 struct RequestUrl {
     url: String,
+    method: Option<String>,
+}
+
+/// The headers that a client makes up; in `binaryResponseHeaders` anything can be.
+#[derive(serde::Deserialize)]
+struct MadeUp {
+    #[serde(rename = "responseHeaders")]
+    headers: Option<Vec<HeaderName>>,
+    #[serde(rename = "binaryResponseHeaders")]
+    binary: Option<IgnoredAny>,
+}
+
+#[derive(serde::Deserialize)]
+struct HeaderName {
+    name: String,
+}
+
+impl MadeUp {
+    fn sets_cookies(&self) -> bool {
+        let is_cookie = |header: &HeaderName| header.name.eq_ignore_ascii_case("set-cookie");
+        self.binary.is_some() || self.headers.iter().flatten().any(is_cookie)
+    }
 }
 
 impl Engine {
@@ -40,10 +64,11 @@ impl Engine {
         }
         let told = params.and_then(|params| serde_json::from_str::<PausedRequest>(params.get()).ok());
         if let (Some(told), Some(session)) = (told, self.client_session_mut(session)) {
-            let url = told.request.map(|request| request.url).unwrap_or_default();
-            let is_document = told.resource_type.is_none_or(|kind| kind == "Document");
+            let (url, method) = told.request.map(|request| (request.url, request.method)).unwrap_or_default();
             let frame = told.frame_id.as_deref().and_then(FrameId::new);
-            session.told_requests.insert(told.request_id, Told { url, is_document, frame });
+            session
+                .told_requests
+                .insert(told.request_id, Told { url, method, resource_type: told.resource_type, frame });
         }
         self.deliver_network(session, "Fetch.requestPaused", raw);
     }
@@ -71,12 +96,33 @@ impl Engine {
             return Ok(());
         }
         match told {
-            Some(told) => match self.forbidden_to_make_up(to, &told) {
-                Some(judged) => Err(self.denied(to.client, method, &judged)),
-                None => Ok(()),
-            },
+            Some(told) => {
+                if let Some(judged) = self.forbidden_to_make_up(to, &told) {
+                    return Err(self.denied(to.client, method, &judged));
+                }
+                let made: MadeUp =
+                    serde_json::from_str(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
+                match made.sets_cookies() {
+                    true => self.may_make_up_cookies(to, session, method, &told),
+                    false => Ok(()),
+                }
+            }
             None if method == "Fetch.fulfillRequest" => Err(Refusal::unknown_paused_request()),
             None => Ok(()),
+        }
+    }
+
+    /// A client whose answer to a pause was refused takes the request for answered: it fails, or it would wait for ever.
+    /// (Playwright does not show errors of these commands, hence the log.)
+    pub(super) fn fail_refused_pause(&mut self, session: SessionId, method: &str, raw: &str, refusal: &Refusal) {
+        if !matches!(method, "Fetch.fulfillRequest" | "Fetch.continueRequest" | "Fetch.continueResponse") {
+            return;
+        }
+        if let Ok(named) = serde_json::from_str::<PausedRequest>(raw) {
+            self.fail_request(Some(session), &named.request_id);
+            if let Some(page) = self.client_session(session).map(|session| session.page) {
+                self.tell_log(page, "", &refusal.message);
+            }
         }
     }
 
@@ -84,15 +130,43 @@ impl Engine {
     /// to be allowed to intercept there, and to script there.
     fn forbidden_to_make_up(&self, to: ReplyTo, told: &Told) -> Option<Judgement> {
         let task = self.task_of(to.client).and_then(|task| self.tasks.get(&task))?;
-        let document = match told.is_document {
+        let document = match told.is_document() {
             true => Some(told.url.as_str()),
             false => told.frame.and_then(|frame| self.origin_document(frame)),
         };
-        let limited = |verb: Verb| !Engine::is_free(task, verb);
-        let at_url = limited(Verb::Intercept).then(|| judge_at(task, Verb::Intercept, &told.url)).flatten();
-        let at_document =
-            || document.filter(|_| limited(Verb::Script)).and_then(|url| judge_at(task, Verb::Script, url));
-        at_url.or_else(at_document)
+        // (A document's own URL was judged before its pause was told.)
+        let load = || match told.is_document() {
+            true => None,
+            false => {
+                let kind = told.resource_type.as_deref().unwrap_or_default();
+                judge_load(|question| task.judge(question), &told.url, kind, told.method.as_deref(), document)
+            }
+        };
+        judge_at(task, Verb::Intercept, &told.url)
+            .or_else(load)
+            .or_else(|| document.and_then(|url| judge_at(task, Verb::Script, url)))
+    }
+
+    /// Chromium stores the cookies of a made-up response as if the host had sent them (measured), so they are judged as those
+    /// that a client sets by command. A host whose document this is will have been visited.
+    fn may_make_up_cookies(
+        &mut self,
+        to: ReplyTo,
+        session: SessionId,
+        method: &str,
+        told: &Told,
+    ) -> Result<(), Refusal> {
+        let Some(task) = self.task_of(to.client) else { return Err(Refusal::not_allowed()) };
+        let Some(host) = host_of(&told.url) else { return Ok(()) };
+        let visited = || told.is_document() || self.sites_of(task).is_some_and(|sites| sites.has_host(&host));
+        if self.is_shared(session) && !visited() {
+            let row = policy::methods::method(method).ok_or_else(|| Refusal::method_not_found(method))?;
+            return Err(not_been_there(row, &format!("cookies of {host} in a response that it makes up")));
+        }
+        self.judge_host(task, Verb::CookiesWrite, &host).map_err(|decision| {
+            let judged = Judgement { decision, verb: Some(Verb::CookiesWrite), object: format!("https://{host}/") };
+            self.denied(to.client, method, &judged)
+        })
     }
 
     fn fail_forbidden_document(&mut self, session: SessionId, params: Option<&RawValue>) -> bool {

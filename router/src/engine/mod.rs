@@ -115,6 +115,9 @@ pub struct Engine {
     departed: departed::Departed,
     /// The browser's own `Fetch` looks at more than documents.
     root_fetch_is_wide: bool,
+    /// Whether a task has something in monitor mode.
+    has_trials: bool,
+    trials_kept: VecDeque<audit::KeptTrial>,
     said_once: FxHashSet<String>,
     /// How many `Page.navigate`s clients have sent.
     navigations: u64,
@@ -164,6 +167,8 @@ impl Engine {
             requesters: requests::Requesters::default(),
             departed: departed::Departed::default(),
             root_fetch_is_wide: false,
+            has_trials: false,
+            trials_kept: VecDeque::new(),
             said_once: FxHashSet::default(),
             navigations: 0,
             audits: 0,
@@ -189,6 +194,9 @@ impl Engine {
             Input::PathsFound { request, found } => self.paths_found(request, &found),
             Input::Drain => self.drain(),
             Input::Tick => self.tick(),
+        }
+        if self.has_trials {
+            self.keep_trials();
         }
     }
 

@@ -8,7 +8,7 @@
 
 use ownership::Change;
 use ownership::id::{FrameId, SessionId, TargetId, TaskId};
-use policy::{Policies, Question, Verb};
+use policy::{Decision, Policies, Question, Verb};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
@@ -61,6 +61,12 @@ impl Engine {
     }
 
     // --- on the browser's session -------------------------------------------------------------------------------
+
+    /// Of a task that has come, has gone, or has other policies now.
+    pub(super) fn policies_changed(&mut self) {
+        self.look_at_requests();
+        self.has_trials = self.tasks.values().any(|task| task.policy.has_trial());
+    }
 
     /// Service and shared workers of a task's own context have no session that could be held in time (measured: the first
     /// requests of a shared worker went by), and of what is gone there is none any more (see `departed.rs`). The browser's own
@@ -195,7 +201,7 @@ impl Engine {
 
     fn judge(&self, task: TaskId, params: &Value, initiator: Option<&str>) -> Option<Judgement> {
         match self.tasks.get(&task) {
-            Some(task) => judge_request_by(&task.policy, params, initiator),
+            Some(task) => judge_request_by(|question| task.judge(question), params, initiator),
             // Without its task nothing may be loaded.
             None => {
                 let url = params["request"]["url"].as_str().unwrap_or_default();
@@ -213,17 +219,30 @@ impl Engine {
 }
 
 /// Judges what is not a document.
-pub(super) fn judge_request_by(policy: &Policies, params: &Value, initiator: Option<&str>) -> Option<Judgement> {
+pub(super) fn judge_request_by(
+    judge: impl Fn(&Question<'_>) -> Decision,
+    params: &Value,
+    initiator: Option<&str>,
+) -> Option<Judgement> {
     let url = params["request"]["url"].as_str().unwrap_or_default();
+    let resource_type = params["resourceType"].as_str().unwrap_or_default();
+    judge_load(judge, url, resource_type, http_method(params), initiator)
+}
+
+pub(super) fn judge_load(
+    judge: impl Fn(&Question<'_>) -> Decision,
+    url: &str,
+    resource_type: &str,
+    method: Option<&str>,
+    initiator: Option<&str>,
+) -> Option<Judgement> {
     // Nothing of the network is behind these: whose they are, the document that has them is.
     if ["data:", "blob:"].iter().any(|local| url.starts_with(local)) {
         return None;
     }
-    let method = http_method(params);
-    let verbs = verbs_of(params["resourceType"].as_str().unwrap_or_default());
-    verbs.iter().find_map(|verb| {
+    verbs_of(resource_type).iter().find_map(|verb| {
         let question = Question::new(*verb, url).on_behalf_of(initiator).with_method(method);
-        Judgement::unless_allowed(policy.judge(&question), *verb, url)
+        Judgement::unless_allowed(judge(&question), *verb, url)
     })
 }
 

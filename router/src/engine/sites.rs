@@ -145,7 +145,7 @@ impl Engine {
             return Ok(());
         }
         let judge = |url: &str| task.policy.judge(&Question::new(verb, url));
-        let decision = judge(&format!("https://{host}/"));
+        let decision = task.judge(&Question::new(verb, &format!("https://{host}/")));
         let allowed = decision.allowed()
             || judge(&format!("http://{host}/")).allowed()
             || task.sites.origins_of(host).any(|origin| judge(&format!("{origin}/")).allowed());

@@ -32,7 +32,7 @@ impl Engine {
         let url = params["url"].as_str().unwrap_or_default();
         let Some((_, task)) = self.task_of_page(page).filter(|(_, task)| task.trips_sockets) else { return };
         let question = Question::new(Verb::WebSocket, url).on_behalf_of(self.initiator(page.as_str()));
-        let Some(mut judged) = Judgement::unless_allowed(task.policy.judge(&question), Verb::WebSocket, url) else {
+        let Some(mut judged) = Judgement::unless_allowed(task.judge(&question), Verb::WebSocket, url) else {
             return;
         };
         judged.decision.reason = match judged.decision.reason.as_str() {

@@ -1,14 +1,16 @@
 //! What the engine remembers besides the ledger: tasks, clients, their sessions, and where each target stands.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ownership::Lineage;
 use ownership::id::{ClientId, ClientSessionId, ContextId, FrameId, SessionId, TargetId, TaskId};
-use policy::{Mode, Policies, Verb};
+use policy::{Decision, Mode, Policies, Question, Verb};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::audit::Judgement;
 use super::calls::ReplyTo;
 use super::clicks::Click;
 use super::downloads::DownloadWish;
@@ -55,6 +57,8 @@ pub struct Task {
     pub refusals: VecDeque<String>,
     /// Where its pages have been; kept until it ends.
     pub sites: Sites,
+    /// What was allowed just now, and would not be if what is in monitor mode were enforced.
+    pub trials: Cell<Vec<Judgement>>,
 }
 
 impl Task {
@@ -63,6 +67,19 @@ impl Task {
         self.free = free_verbs(&policy);
         self.gates_requests = gates_requests(&policy);
         self.policy = policy;
+    }
+
+    /// Judges what is about to happen. (A question that is only asked is put to the policy itself.)
+    pub fn judge(&self, question: &Question<'_>) -> Decision {
+        let decision = self.policy.judge(question);
+        if let Some(would) = decision.would.as_deref().filter(|_| decision.allowed()) {
+            let trial =
+                Judgement { decision: would.clone(), verb: Some(question.verb), object: question.url.to_owned() };
+            let mut trials = self.trials.take();
+            trials.push(trial);
+            self.trials.set(trials);
+        }
+        decision
     }
 
     pub fn shared(&self) -> bool {
@@ -190,8 +207,16 @@ pub struct World {
 #[derive(Debug)]
 pub struct Told {
     pub url: String,
-    pub is_document: bool,
+    pub method: Option<String>,
+    pub resource_type: Option<String>,
     pub frame: Option<FrameId>,
+}
+
+impl Told {
+    /// What is not told to be anything else is judged as a document.
+    pub fn is_document(&self) -> bool {
+        self.resource_type.as_ref().is_none_or(|kind| kind == "Document")
+    }
 }
 
 /// Where a top-level target of ours stands.

@@ -98,9 +98,10 @@ impl Engine {
                 ending_requests: Vec::new(),
                 refusals: Default::default(),
                 sites: Default::default(),
+                trials: Default::default(),
             },
         );
-        self.look_at_requests();
+        self.policies_changed();
         match shared {
             true => {
                 self.make_task_dir(id);
@@ -143,7 +144,7 @@ impl Engine {
                 Outcome::Result(_) => "no browserContextId in the answer".to_owned(),
             };
             self.tasks.remove(&id);
-            self.look_at_requests();
+            self.policies_changed();
             let message = format!(
                 "the browser would not make a browser context for this task ({why}); use --context shared, or restart the browser"
             );
@@ -317,7 +318,7 @@ impl Engine {
         }
         self.tasks.remove(&id);
         self.drop_downloads(id, true);
-        self.look_at_requests();
+        self.policies_changed();
         self.change(Change::TaskEnded { task: id });
         self.outputs.push_back(Output::TaskEnded { task: id, name });
         for request in requests {
