@@ -101,10 +101,13 @@ const LIVES_ON = {
   'a frame that is gone': url => `(f => { f.contentWindow.fetch(${text(url)}, { mode: 'no-cors', keepalive: true }).catch(() => {}); f.remove(); })(document.body.appendChild(document.createElement('iframe')))`,
 };
 
+const ANSWERING = `self.addEventListener('install', e => e.waitUntil(self.skipWaiting())); self.addEventListener('fetch', e => e.respondWith(new Response('made')))`;
+
 /** Only where workers are the task's own: the profile's serve the person too. */
 const BY_OWN_WORKERS = {
   'a service worker\'s fetch': url => `navigator.serviceWorker.register(${text(js(`self.addEventListener('install', e => e.waitUntil(fetch(${text(url)}, { mode: 'no-cors' }).catch(() => {})))`))}, { scope: '/js' }), 0`,
   'a service worker\'s import': url => `navigator.serviceWorker.register(${text(js(`try { importScripts(${text(url)}) } catch {}`))}, { scope: '/js' }), 0`,
+  'a service worker that answers for it': url => `navigator.serviceWorker.register(${text(js(ANSWERING))}, { scope: '/private/' }).then(({ installing, waiting, active }) => { const worker = installing ?? waiting ?? active; const go = () => worker.state === 'activated' && (location.href = ${text(url)}); worker.onstatechange = go; go(); }), 0`,
   'a shared worker\'s fetch': url => `void new SharedWorker(${text(js(`fetch(${text(url)}, { mode: 'no-cors' }).catch(() => {})`))})`,
   'a shared worker\'s import': url => `void new SharedWorker(${text(js(`try { importScripts(${text(url)}) } catch {}`))})`,
 };
@@ -115,6 +118,16 @@ const BY_A_CLIENT = {
   'Page.navigate over a redirect': async (raw, at, url) => raw.send('Page.navigate', { url: redirect(url) }, at.sessionId),
   'Target.createTarget': async (raw, at, url) => raw.send('Target.createTarget', { url }).catch(() => {}),
   'Target.createTarget over a redirect': async (raw, at, url) => raw.send('Target.createTarget', { url: redirect(url) }),
+  'history': async (raw, at, url) => {
+    const failed = since => raw.wait('Page.frameNavigated', { since, sessionId: at.sessionId, accept: p => p.frame.url.startsWith('chrome-error:') });
+    let since = raw.mark();
+    await raw.evaluate(`location.href = ${text(url)}; 0`, at.sessionId);
+    await failed(since);
+    await raw.goto(site.url('b', '/plain'), at.sessionId);
+    since = raw.mark();
+    await raw.evaluate('void setTimeout(() => history.back())', at.sessionId);
+    await failed(since);
+  },
   'a request rewritten by continueRequest': async (raw, at, url) => {
     await raw.send('Fetch.enable', { patterns: [{ urlPattern: '*rewrite-me*' }] }, at.sessionId);
     await raw.evaluate(`void fetch('/rewrite-me').catch(() => {})`, at.sessionId);
@@ -129,7 +142,7 @@ const BY_A_CLIENT = {
   },
 };
 
-const FEW = ['location.href', 'a frame over a redirect', 'an image', 'fetch over a redirect', 'a worker\'s fetch', 'window.open with noopener', 'Page.navigate', 'Target.createTarget', 'a request rewritten by continueRequest'];
+const FEW = ['location.href', 'history', 'a service worker that answers for it', 'a frame over a redirect', 'an image', 'fetch over a redirect', 'a worker\'s fetch', 'window.open with noopener', 'Page.navigate', 'Target.createTarget', 'a request rewritten by continueRequest'];
 
 /** A few at a time. */
 async function inBatches(items, each, size = 6) {
