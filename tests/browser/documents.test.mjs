@@ -24,12 +24,13 @@ ${rules}\n${ACCEPTED}`);
 before(async () => {
   site = await Site.start();
   const looking = policy('looking', '[[rule]]\nid = "only-look"\neffect = "deny"\nverbs = ["script"]\nto = { host = "b.test" }\nports = "*"\nreason = "Look, do not touch"');
+  const unread = policy('unread', '[[rule]]\nid = "no-read"\neffect = "deny"\nverbs = ["read"]\nto = { host = "b.test" }\nports = "*"\nreason = "Not for reading"');
   const few = policy('few', '[limits]\ntabs = 2\nnavigations_per_min = 4');
   const denying = join(folder, 'denying.toml');
   writeFileSync(denying, policyDenying('forbidden.test'));
   const watching = policy('watching', ['navigate', 'subresource', 'script'].map(verb =>
     `[[rule]]\nid = "would-${verb}"\nmode = "monitor"\neffect = "deny"\nverbs = ["${verb}"]\nto = { host = "b.test" }\nports = "*"\nreason = "On trial"`).join('\n\n'));
-  server = await serve({ site, record: true, tasks: [`looking,policy=${looking}`, `few,policy=${few}`, `denying,policy=${denying}`, `watching,policy=${watching}`] });
+  server = await serve({ site, record: true, tasks: [`looking,policy=${looking}`, `unread,policy=${unread}`, `few,policy=${few}`, `denying,policy=${denying}`, `watching,policy=${watching}`] });
 });
 after(async () => {
   await server?.stop();
@@ -60,6 +61,39 @@ describe('a policy at documents', router, () => {
     assert.ok((await raw.send('Page.captureScreenshot', { format: 'jpeg' }, page.sessionId)).data);
     await raw.goto(site.url('a', '/plain'), page.sessionId);
     assert.equal((await raw.send('Runtime.evaluate', { expression: '1 + 1' }, page.sessionId)).result.value, 2);
+  });
+
+  test('events tell nothing of what is in a document that may not be read, and go on in the next one', async t => {
+    const raw = await server.connect('unread');
+    t.after(() => raw.close());
+    const page = await raw.newPage(site.url('a', '/plain'));
+    for (const domain of ['Runtime', 'DOM', 'Log']) await raw.send(`${domain}.enable`, {}, page.sessionId);
+    const speak = name => site.url(name, '/html', { body: `<script>console.log('spoken at ${name}'); document.body.animate([{ opacity: 0 }, { opacity: 1 }], { duration: 200, iterations: Infinity })</script>` });
+    const go = async url => {
+      const since = raw.mark();
+      const { loaderId } = await raw.send('Page.navigate', { url }, page.sessionId);
+      await raw.wait('Page.lifecycleEvent', { sessionId: page.sessionId, since, accept: p => p.name === 'load' && p.loaderId === loaderId });
+    };
+    const pictures = since => raw.events.slice(since).filter(event => event.method === 'Page.screencastFrame');
+    await raw.send('Page.startScreencast', { format: 'jpeg', quality: 10 }, page.sessionId);
+    raw.onEvent = event => { if (event.method === 'Page.screencastFrame') raw.post('Page.screencastFrameAck', { sessionId: event.params.sessionId }, page.sessionId); };
+    await go(speak('a'));
+    await raw.wait('Page.screencastFrame', { since: raw.mark(), sessionId: page.sessionId });
+    await raw.wait('Runtime.consoleAPICalled', { sessionId: page.sessionId, accept: p => p.args[0].value === 'spoken at a' });
+
+    const since = raw.mark();
+    await go(speak('b'));
+    await assert.rejects(raw.send('DOM.getDocument', {}, page.sessionId), refusal(/^tabwarden: read at http:\/\/b\.test:\d+\/html denied by rule no-read/));
+    // Frames of the page come from the first picture on; a second load is sure to be after several of them.
+    await go(speak('b'));
+    const arrived = raw.events.slice(since).findIndex(event => event.method === 'Page.frameNavigated' && event.params.frame.url.includes('b.test'));
+    const there = raw.events.slice(since + arrived).filter(event => /^(DOM|CSS)\.|consoleAPICalled|screencastFrame/.test(event.method));
+    assert.deepEqual(there.map(event => event.method), []);
+
+    const back = raw.mark();
+    await go(speak('a'));
+    await raw.wait('Page.screencastFrame', { since: back, sessionId: page.sessionId });
+    assert.ok(pictures(back).length > 0);
   });
 
   test('a script in a frame is judged by the frame, and one sent while the page is on its way by where it goes', async t => {

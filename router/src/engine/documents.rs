@@ -173,6 +173,17 @@ impl Engine {
         })
     }
 
+    /// Whether a document that the session can see is none that its task may read.
+    pub(super) fn may_not_read(&self, session: SessionId) -> bool {
+        let Some(state) = self.client_session(session) else { return true };
+        let Some(task) = self.task_of(state.client).and_then(|task| self.tasks.get(&task)) else { return true };
+        !Engine::is_free(task, Verb::Read)
+            && self
+                .documents_met(state.target, None, Verb::Read)
+                .into_iter()
+                .any(|url| judge_at(task, Verb::Read, url).is_some())
+    }
+
     /// Whether the answer to a command that has met another document than the one for which it was judged may be told.
     pub(super) fn forbidden_by_now(&self, task: &Task, met: &Met) -> bool {
         let Some(target) = self.targets.get(&met.target) else { return false };

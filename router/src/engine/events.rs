@@ -14,12 +14,38 @@ use crate::wire::{read_lossy, value_of};
 
 const EXTENSION: &str = "chrome-extension://";
 
+/// Events that tell what is in a document, and not only that there is one: kept back where the policy denies `read`.
+fn tells_content(method: &str) -> bool {
+    ["DOM.", "CSS.", "Accessibility.", "Animation.", "LayerTree.", "WebMCP."]
+        .iter()
+        .any(|domain| method.starts_with(domain))
+        || matches!(
+            method,
+            "Page.screencastFrame"
+                | "Console.messageAdded"
+                | "Log.entryAdded"
+                | "Runtime.consoleAPICalled"
+                | "Runtime.exceptionThrown"
+                | "Runtime.bindingCalled"
+                | "Network.webSocketFrameReceived"
+                | "Network.webSocketFrameSent"
+                | "Network.eventSourceMessageReceived"
+        )
+}
+
 impl Engine {
     pub(super) fn client_session_event(&mut self, session: SessionId, method: &str, params: Option<&RawValue>) {
         let raw = params.map_or("{}", RawValue::get);
         let Some(row) = methods::event(method) else {
             return self.odd(method, format!("event {method} has no row in the table and is dropped"));
         };
+        if tells_content(method) && self.may_not_read(session) {
+            // Or the frames would end for good.
+            if let ("Page.screencastFrame", Some(frame)) = (method, value_of(params)["sessionId"].as_i64()) {
+                self.own(Some(session), "Page.screencastFrameAck", &json!({"sessionId": frame}), Purpose::Nothing);
+            }
+            return;
+        }
         match row.delivery {
             Delivery::Drop => {}
             Delivery::Deliver => {
