@@ -3,6 +3,8 @@
 //   guard      the same, with a second connection that pauses every request and answers at once: the least that a gate can be
 //   documents  Tabwarden with the built-in policy: documents are looked at
 //   requests   Tabwarden with a policy that denies one host: every request is looked at
+//   beside     the person's own tab, on no connection of Tabwarden's, in a browser with a task of the built-in policy
+//   watched    the same with a task whose policy denies one host: the person's requests are looked at too, and go on at once
 // Usage: cargo build --release -p tabwarden && TABWARDEN_BIN=../../target/release/tabwarden node bench-goto.mjs [ROUNDS]
 import { writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -38,7 +40,13 @@ async function ours(options = '') {
   return { url: server.tasks.t.http_url, stop: () => server.stop() };
 }
 
-const subjects = { direct: await bare(), guard: await bare({ guard: true }), documents: await ours(), requests: await ours(`,policy=${policy}`) };
+async function beside(options = '') {
+  const browser = await startChromium({ site });
+  const server = await serve({ site, attach: browser, tasks: [`t,context=shared${options}`] });
+  return { url: browser.httpUrl, stop: () => server.stop().then(() => browser.close()) };
+}
+
+const subjects = { direct: await bare(), guard: await bare({ guard: true }), documents: await ours(), requests: await ours(`,policy=${policy}`), beside: await beside(), watched: await beside(`,policy=${policy}`) };
 const pages = {};
 for (const [name, { url }] of Object.entries(subjects)) {
   const browser = await chromium.connectOverCDP(url);
