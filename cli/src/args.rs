@@ -26,7 +26,7 @@ pub enum Command {
     Reload(ServerArgs),
     /// Show what was refused, and what a monitored rule would have refused.
     Audit(AuditArgs),
-    /// Check, test, explain and draft policy files. Needs no running `serve`.
+    /// Check, test, explain and draft policy files. Needs no running `serve`, but for `explain --task`.
     Policy(crate::policy::PolicyArgs),
 }
 

@@ -52,7 +52,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Status(args) => status::run(args).await,
         Command::Reload(args) => reload::run(args).await,
         Command::Audit(args) => audit::run(args).await,
-        Command::Policy(args) => policy::run(&args),
+        Command::Policy(args) => policy::run(&args).await,
     }
 }
 

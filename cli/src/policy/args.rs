@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
 
+use crate::args::ServerArgs;
+
 #[derive(Debug, clap::Args)]
 pub struct PolicyArgs {
     #[command(subcommand)]
@@ -68,9 +70,11 @@ pub struct ExplainArgs {
     /// Of a task's policy. May be repeated. [default: the built-in policy]
     #[arg(long, value_name = "FILE")]
     pub policy: Vec<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// Ask a running `serve` about this task: all layers that are in force.
+    #[arg(long, value_name = "NAME", conflicts_with = "policy")]
+    pub task: Option<String>,
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

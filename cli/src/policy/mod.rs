@@ -23,12 +23,15 @@ use args::PolicyCommand;
 use crate::exit::Failure;
 use crate::output;
 
-pub fn run(args: &PolicyArgs) -> Result<(), Failure> {
+pub async fn run(args: &PolicyArgs) -> Result<(), Failure> {
     let today = today();
     let report = match &args.command {
         PolicyCommand::Check { strict, files } => check::check(files, *strict, today),
         PolicyCommand::Test { files } => check::test(files),
-        PolicyCommand::Explain(args) => explain::explain(args, today),
+        PolicyCommand::Explain(args) => match &args.task {
+            Some(task) => explain::of_task(args, task).await,
+            None => explain::explain(args, today),
+        },
         PolicyCommand::Schema => Ok(Report::of(schema::SCHEMA)),
         PolicyCommand::Diff { old, new, against } => diff::diff(old, new, against, today),
         PolicyCommand::Suggest { from } => suggest::suggest(from),

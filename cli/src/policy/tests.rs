@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::args::{ExplainArgs, ImportFrom};
 use super::{Report, check, diff, explain, import, new, schema, suggest};
+use crate::args::ServerArgs;
 use crate::exit::{Exit, Failure};
 
 const HEAD: &str = "policy = 1\nname = \"p\"\ndefault = \"deny\"\n";
@@ -133,8 +134,20 @@ fn sets_are_included_from_below() {
     assert_eq!((exit, text.starts_with("sets/desk.toml:3:1: error: unknown key `hots`")), (2, true), "{text}");
 }
 
+fn server_args(json: bool) -> ServerArgs {
+    ServerArgs { server: None, admin_token_file: None, json }
+}
+
 fn ask(verb: &str, url: &str) -> ExplainArgs {
-    ExplainArgs { verb: verb.into(), url: url.into(), from: None, method: None, policy: Vec::new(), json: false }
+    ExplainArgs {
+        verb: verb.into(),
+        url: url.into(),
+        from: None,
+        method: None,
+        policy: Vec::new(),
+        task: None,
+        server: server_args(false),
+    }
 }
 
 #[test]
@@ -184,7 +197,7 @@ fn an_answer_begins_with_the_verdict() {
 #[test]
 fn an_answer_in_json_says_the_same() {
     let args = ExplainArgs {
-        json: true,
+        server: server_args(true),
         policy: vec![policies().join("10-support-desk.toml")],
         ..ask("navigate", "https://desk.example.com/admin/x?q")
     };

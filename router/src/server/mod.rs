@@ -11,6 +11,7 @@ pub mod audit;
 mod client_socket;
 mod discovery;
 pub mod driver;
+pub mod explain;
 mod files;
 mod handle;
 mod http;

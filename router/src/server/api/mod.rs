@@ -1,6 +1,7 @@
 //! `/api/v1`: tasks and status for programs, under the admin token. Described by `openapi.json` beside this file.
 
 mod decisions;
+mod explain;
 mod shape;
 
 use axum::body::Bytes;
@@ -31,7 +32,7 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 const MAX_BODY: usize = 64 << 10;
 
 /// Every path below `/api/v1`, as `openapi.json` writes them too.
-pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 8] {
+pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 9] {
     [
         ("/openapi.json", get(document)),
         ("/reload", post(reload)),
@@ -39,6 +40,7 @@ pub(super) fn table() -> [(&'static str, MethodRouter<Handle>); 8] {
         ("/tasks", get(list).post(create)),
         ("/tasks/{name}", get(show).delete(end)),
         ("/tasks/{name}/decisions", get(decisions::decisions)),
+        ("/tasks/{name}/explain", get(explain::explain)),
         ("/tasks/{name}/token", post(rotate)),
         ("/tasks/{name}/files/{guid}", get(files::of_any_task)),
     ]

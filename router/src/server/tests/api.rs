@@ -100,6 +100,8 @@ fn every_route_of_the_document_answers_with_its_fields() {
             ("delete", "/tasks/{name}", "/tasks/two?x", "", 400),
             ("get", "/status", "/status", "", 200),
             ("post", "/reload", "/reload", "", 200),
+            ("get", "/tasks/{name}/explain", "/tasks/one/explain?verb=navigate&url=https://x.test/", "", 200),
+            ("get", "/tasks/{name}/explain", "/tasks/one/explain?verb=stare&url=x", "", 400),
             ("get", "/openapi.json", "/openapi.json", "", 200),
         ];
         for (method, path, real, sent, expected) in calls {
