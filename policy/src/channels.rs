@@ -21,6 +21,9 @@ pub enum ChannelName {
     ServiceWorkerUpdate,
     /// What a shared worker loads.
     SharedWorker,
+    /// What the browser itself asks for on a page's behalf: accounts and payments that a page names, background fetches, reports,
+    /// early hints, issuers of certificates. No interception sees any of it.
+    BrowserRequests,
     /// The address to which a name resolves.
     ResolvedIp,
 }
@@ -58,12 +61,13 @@ pub struct Channel {
 }
 
 impl ChannelName {
-    pub const ALL: [ChannelName; 6] = [
+    pub const ALL: [ChannelName; 7] = [
         ChannelName::WebSocket,
         ChannelName::WebRtc,
         ChannelName::Speculation,
         ChannelName::ServiceWorkerUpdate,
         ChannelName::SharedWorker,
+        ChannelName::BrowserRequests,
         ChannelName::ResolvedIp,
     ];
 
@@ -74,6 +78,7 @@ impl ChannelName {
             ChannelName::Speculation => "speculation",
             ChannelName::ServiceWorkerUpdate => "sw-update",
             ChannelName::SharedWorker => "shared-worker",
+            ChannelName::BrowserRequests => "browser-requests",
             ChannelName::ResolvedIp => "resolved-ip",
         }
     }
@@ -96,6 +101,7 @@ impl ChannelName {
             ChannelName::Speculation => !everywhere(&[Verb::Navigate, Verb::Subresource]),
             ChannelName::ServiceWorkerUpdate => !everywhere(&[Verb::Worker]),
             ChannelName::SharedWorker => !everywhere(&[Verb::Worker, Verb::Subresource]),
+            ChannelName::BrowserRequests => !everywhere(&[Verb::Subresource]),
             ChannelName::ResolvedIp => denies_addresses(layer),
         }
     }

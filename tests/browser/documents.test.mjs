@@ -167,7 +167,7 @@ describe('a policy at documents', router, () => {
     for (const url of [site.url('a', '/route-sneak'), site.url('a', '/route-redirect'), site.url('forbidden', '/route-fulfil'), site.url('forbidden', '/route-go'), site.url('forbidden', '/route-abort')]) {
       assert.equal(await load(url), 'Failed to fetch', url);
     }
-    for (const why of [/intercept at http:\/\/forbidden\.test:\d+\/route-fulfil denied by rule forbidden/, /subresource http:\/\/forbidden\.test:\d+\/sneaked denied by rule forbidden/]) {
+    for (const why of [/intercept at http:\/\/forbidden\.test:\d+\/route-fulfil denied by rule forbidden/, /read at http:\/\/forbidden\.test:\d+\/sneaked denied by rule forbidden/]) {
       await until(() => told.some(text => why.test(text)), `the console saying ${why}`);
     }
     await page.evaluate(url => void fetch(url).then(() => { window.answered = true; }), site.url('a', '/route-never'));

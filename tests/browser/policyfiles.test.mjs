@@ -21,6 +21,7 @@ websocket = "accept"
 webrtc = "accept"
 sw-update = "accept"
 shared-worker = "accept"
+browser-requests = "accept"
 
 [[rule]]
 id = "${name}-sites"

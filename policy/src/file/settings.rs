@@ -17,7 +17,7 @@ const LIMITS: Keys =
 const FILES: Keys = Keys { what: "files", known: &["read", "write"], later: &[] };
 const UNENFORCEABLE: Keys = Keys {
     what: "unenforceable",
-    known: &["websocket", "webrtc", "speculation", "sw-update", "shared-worker", "resolved-ip"],
+    known: &["websocket", "webrtc", "speculation", "sw-update", "shared-worker", "browser-requests", "resolved-ip"],
     later: &[],
 };
 

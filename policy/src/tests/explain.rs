@@ -195,7 +195,7 @@ fn each_denial_needs_its_channels() {
         ("navigate", elsewhere, &["speculation"][..]),
         ("frame", elsewhere, &[]),
         ("websocket", elsewhere, &["websocket", "webrtc"]),
-        ("subresource", elsewhere, &["webrtc", "speculation", "shared-worker"]),
+        ("subresource", elsewhere, &["webrtc", "speculation", "shared-worker", "browser-requests"]),
         ("worker", elsewhere, &["sw-update", "shared-worker"]),
         ("frame", "{ ip = \"10.0.0.0/8\" }", &["resolved-ip"]),
         ("script", elsewhere, &[]),
@@ -247,7 +247,7 @@ fn a_policy_says_what_it_wants_of_each() {
 fn what_one_layer_accepts_is_not_accepted_for_another() {
     let launched = Mode { launched: true, isolated: true };
     let silent = open("admin", &deny("d", "worker", "{ host = \"no.test\" }"));
-    let accepts = "[unenforceable]\nsw-update = \"accept\"\nshared-worker = \"accept\"\nwebsocket = \"accept\"\nwebrtc = \"accept\"\nspeculation = \"accept\"\n";
+    let accepts = "[unenforceable]\nsw-update = \"accept\"\nshared-worker = \"accept\"\nbrowser-requests = \"accept\"\nwebsocket = \"accept\"\nwebrtc = \"accept\"\nspeculation = \"accept\"\n";
     let lax = open("task", accepts);
     let policies = layered(vec![(LayerKind::Admin, vec![silent]), (LayerKind::Task, vec![lax.clone()])]);
     assert!(policies.refuse_start(launched).unwrap().to_string().starts_with("admin.toml:3:1: "));

@@ -228,6 +228,7 @@ impl Engine {
                 setup_in_flight: 0,
                 hears_log: false,
                 told_requests: FxHashMap::default(),
+                requests_of: FxHashMap::default(),
                 request_hosts: Default::default(),
             })),
         );

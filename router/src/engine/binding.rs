@@ -11,6 +11,7 @@ use super::Engine;
 use super::calls::ReplyTo;
 use super::documents::Met;
 use super::refusal::Refusal;
+use super::state::Task;
 use crate::wire::{Outcome, read_lossy, value_of};
 
 /// How Chromium says that `Fetch` has failed a load with `BlockedByClient`.
@@ -38,10 +39,15 @@ impl Engine {
         row: &'static Row,
         raw: &str,
     ) -> Result<(), Refusal> {
-        if !LASTING.contains(&row.method) || self.script_is_free(session) {
+        let reloads = row.method == "Page.reload";
+        if !(reloads || LASTING.contains(&row.method)) || self.script_is_free(session) {
             return Ok(());
         }
         let params = read_lossy(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
+        // A reload runs it in whatever document a redirect leads to.
+        if reloads && params["scriptToEvaluateOnLoad"].as_str().is_none_or(does_nothing) {
+            return Ok(());
+        }
         let is_plain = row.method == "Page.addScriptToEvaluateOnNewDocument";
         if is_plain && params["source"].as_str().is_some_and(does_nothing) {
             return Ok(());
@@ -111,11 +117,11 @@ impl Engine {
     /// Commands whose reach no rule can narrow are only for tasks whose policy has nothing to say there.
     pub(super) fn refuse_unbounded(&self, client: ClientId, row: &'static Row) -> Result<(), Refusal> {
         let Some(task) = self.task_of(client) else { return Ok(()) };
-        let gated = self.tasks.get(&task).is_some_and(|task| task.gates_requests);
-        if row.method == "Network.loadNetworkResource" && gated {
+        let everything = |task: &Task| !task.gates_requests && Engine::is_free(task, Verb::Read);
+        if row.method == "Network.loadNetworkResource" && !self.tasks.get(&task).is_some_and(everything) {
             return Err(Refusal::ours(
                 "Network.loadNetworkResource refused: it follows redirects past every gate, and the policy of this task does \
-                 not allow all of the web; fetch it from a page",
+                 not allow all of the web, or not to read all of it; fetch it from a page",
             ));
         }
         let of_storage = |verb: &Verb| matches!(verb, Verb::StorageRead | Verb::StorageWrite);

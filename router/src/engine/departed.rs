@@ -35,8 +35,10 @@ pub struct Departed {
 struct Past {
     of: Arc<Whose>,
     at: Instant,
-    /// The frame lives on in the person's hands: only redirects of requests up to this number are the task's.
+    /// The frame lives on in the person's hands: only redirects of requests up to this number are the task's,
     through: Option<u64>,
+    /// and the load for which it was released.
+    load_ends: bool,
 }
 
 impl Departed {
@@ -76,6 +78,9 @@ impl Departed {
         let id = params["frameId"].as_str().and_then(TargetId::new)?;
         let past = self.of.get(&id)?;
         let Some(through) = past.through else { return Some(past) };
+        if is_document(params) && past.load_ends {
+            return Some(past);
+        }
         // What a released page loads is the person's, its document above all.
         let begun = params["redirectedRequestId"].as_str().filter(|_| !is_document(params))?;
         number_of(begun).is_none_or(|number| number <= through).then_some(past)
@@ -108,6 +113,23 @@ impl Engine {
         self.depart(&all, task, in_hands_of_person);
     }
 
+    /// Nobody of the task's has asked for the load for which a page was just released, so it is the person's; but downloads that turn
+    /// into loads look the same, and so does the page of an error that loads itself anew. It fails, once: the person can load it
+    /// again.
+    pub(super) fn end_load_of_released(&mut self, page: TargetId) {
+        if let Some(past) = self.departed.of.get_mut(&page) {
+            past.load_ends = true;
+        }
+    }
+
+    /// The load has come to its pause.
+    pub(super) fn load_of_released_paused(&mut self, frame: FrameId) {
+        let past = TargetId::new(frame.as_str()).and_then(|id| self.departed.of.get_mut(&id));
+        if let Some(past) = past {
+            past.load_ends = false;
+        }
+    }
+
     pub(super) fn frame_departs(&mut self, frame: FrameId) {
         let task = self.ledger.page_of_frame(frame).and_then(|page| self.ledger.owner(page));
         if let Some((id, task)) = TargetId::new(frame.as_str()).zip(task) {
@@ -120,11 +142,11 @@ impl Engine {
     }
 
     fn depart(&mut self, all: &[TargetId], task: TaskId, in_hands_of_person: bool) {
-        let Some(state) = self.tasks.get(&task).filter(|task| task.gates_requests) else { return };
+        let Some(state) = self.tasks.get(&task).filter(|task| !task.allows_all_loads()) else { return };
         let of = Arc::new(Whose { task, name: state.name.clone(), policy: state.policy.clone() });
         let through = in_hands_of_person.then_some(self.departed.last_request);
         for id in all {
-            self.departed.remember(*id, Past { of: of.clone(), at: self.now, through });
+            self.departed.remember(*id, Past { of: of.clone(), at: self.now, through, load_ends: false });
         }
     }
 
@@ -183,6 +205,7 @@ mod tests {
             of: Arc::new(Whose { task: TaskId(task), name: String::new(), policy: Arc::new(Policies::built_in()) }),
             at,
             through,
+            load_ends: false,
         }
     }
 

@@ -9,8 +9,11 @@ use serde_json::Value;
 
 use super::Engine;
 use super::audit::Judgement;
+use super::calls::ReplyTo;
 use super::gate::always_holdable;
+use super::refusal::Refusal;
 use super::state::Task;
+use crate::wire::read_lossy;
 
 /// The verbs that are judged at the document which a command meets. Of the others, cookies, storage, permissions and
 /// downloads are judged at the place they name, and loads at their URL.
@@ -30,6 +33,9 @@ pub struct Document {
     pub coming: Vec<Coming>,
     /// What opened the page, where this is a document with its maker's origin. Kept, since the opener can go.
     pub maker: Option<String>,
+    /// Of a document with its maker's origin, the one before it in the frame: it may have gone there itself, and then the origin is
+    /// its own. (The browser tells none of `about:blank`.)
+    before: Option<String>,
 }
 
 /// A document that may commit in a frame.
@@ -39,6 +45,19 @@ pub struct Coming {
     /// The number of the `Page.navigate` that asked for it; `None`: told by the browser.
     by_command: Option<u64>,
 }
+
+/// Commands that name a request by its id and tell what it brought or took.
+const BODIES: [&str; 6] = [
+    "Network.getRequestPostData",
+    "Network.getResponseBody",
+    "Network.replayXHR",
+    "Network.searchInResponseBody",
+    "Network.streamResourceContent",
+    "Network.takeResponseBodyForInterceptionAsStream",
+];
+
+/// Requests of a session that are remembered.
+const REQUESTS: usize = 10_000;
 
 /// Documents that may be coming to one frame at a time.
 const COMING: usize = 64;
@@ -63,8 +82,13 @@ impl Engine {
         let known = self.documents.get(&id).and_then(|document| document.parent);
         let parent = frame["parentId"].as_str().and_then(FrameId::new).or(known);
         let maker = if parent.is_none() && is_its_makers(&url) { self.maker_of(page) } else { None };
-        self.documents.insert(id, Document { page, held_by: told_by, parent, url, coming: Vec::new(), maker });
+        let before = if is_its_makers(&url) { self.named_document(id) } else { None };
+        self.documents.insert(id, Document { page, held_by: told_by, parent, url, coming: Vec::new(), maker, before });
         self.documents_changed(told_by);
+        // A picture of the page shows this frame too.
+        if told_by != page {
+            self.documents_changed(page);
+        }
     }
 
     pub(super) fn learn_new_frame(&mut self, page: TargetId, told_by: TargetId, params: &Value) {
@@ -72,7 +96,8 @@ impl Engine {
         let parent = params["parentFrameId"].as_str().and_then(FrameId::new);
         if let Some(frame) = frame {
             let url = "about:blank".to_owned();
-            let document = Document { page, held_by: told_by, parent, url, coming: Vec::new(), maker: None };
+            let document =
+                Document { page, held_by: told_by, parent, url, coming: Vec::new(), maker: None, before: None };
             self.documents.entry(frame).or_insert(document);
         }
     }
@@ -127,6 +152,11 @@ impl Engine {
         }
     }
 
+    fn named_document(&self, frame: FrameId) -> Option<String> {
+        let document = self.documents.get(&frame)?;
+        if is_its_makers(&document.url) { document.before.clone() } else { Some(document.url.clone()) }
+    }
+
     // --- asking -------------------------------------------------------------------------------------------------
 
     /// The URL as which a frame's document is judged: `about:blank`, `srcdoc` and `data:` are their makers'.
@@ -173,6 +203,51 @@ impl Engine {
         })
     }
 
+    /// For which document a request is made: its body can be asked for when that is gone.
+    pub(super) fn note_request(&mut self, session: SessionId, params: &Value) {
+        let (Some(id), Some(document)) = (params["requestId"].as_str(), params["documentURL"].as_str()) else { return };
+        if let Some(session) = self.client_session_mut(session) {
+            // Of those that are forgotten nothing can be read.
+            if session.requests_of.len() >= REQUESTS {
+                session.requests_of.clear();
+            }
+            session.requests_of.insert(id.to_owned(), document.to_owned());
+        }
+    }
+
+    /// Commands that read what was loaded for a document that may be gone.
+    pub(super) fn refuse_unread_body(
+        &mut self,
+        to: ReplyTo,
+        session: SessionId,
+        row: &'static Row,
+        raw: &str,
+    ) -> Result<(), Refusal> {
+        if !BODIES.contains(&row.method) || self.reads_all(session) {
+            return Ok(());
+        }
+        let params = read_lossy(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
+        let id = params["requestId"].as_str().unwrap_or_default();
+        let document = self.client_session(session).and_then(|session| session.requests_of.get(id)).cloned();
+        let Some(document) = document else {
+            return Err(Refusal::ours(format!(
+                "{} refused: the policy of this task allows `read` in some documents only, and for which one this request was \
+                 made is not known; send Network.enable before it is made",
+                row.method
+            )));
+        };
+        let task = self.task_of(to.client).and_then(|task| self.tasks.get(&task));
+        match task.and_then(|task| judge_at(task, Verb::Read, &document)) {
+            Some(judged) => Err(self.denied(to.client, row.method, &judged)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn reads_all(&self, session: SessionId) -> bool {
+        let task = self.client_session(session).and_then(|session| self.task_of(session.client));
+        task.and_then(|task| self.tasks.get(&task)).is_some_and(|task| Engine::is_free(task, Verb::Read))
+    }
+
     /// Whether a document that the session can see is none that its task may read.
     pub(super) fn may_not_read(&self, session: SessionId) -> bool {
         let Some(state) = self.client_session(session) else { return true };
@@ -205,7 +280,10 @@ impl Engine {
     /// A node, or an object whose world is not known, can be of any document that the session's target holds. Reading and
     /// input reach further, into every frame of a page: a picture shows them all, a key goes to the focused one.
     fn documents_met(&self, target: TargetId, named: Option<FrameId>, verb: Verb) -> Vec<&str> {
-        let of_frame = |frame: FrameId| self.origin_document(frame).into_iter().chain(self.coming_documents(frame));
+        let before = |frame: FrameId| self.documents.get(&frame).and_then(|document| document.before.as_deref());
+        let of_frame = |frame: FrameId| {
+            self.origin_document(frame).into_iter().chain(before(frame)).chain(self.coming_documents(frame))
+        };
         if let Some(frame) = named {
             return of_frame(frame).collect();
         }
@@ -218,7 +296,11 @@ impl Engine {
         // A worker has no frame: it is judged as the script that it runs.
         let worker = self.targets.get(&target).filter(|target| target.info.kind.contains("worker"));
         let script = worker.map(|target| target.info.url.as_str());
-        frames.flat_map(of_frame).chain(script).collect()
+        // One without an address of its own is its makers': of any document of its page, for which one is not told.
+        let nameless = script.is_some_and(is_its_makers).then(|| self.ledger.page_of(target)).flatten();
+        let makers = self.documents.iter().filter(|(_, document)| Some(document.page) == nameless);
+        let makers = makers.map(|(frame, _)| *frame).flat_map(of_frame);
+        frames.flat_map(of_frame).chain(script).chain(makers).collect()
     }
 
     fn coming_documents(&self, frame: FrameId) -> impl Iterator<Item = &str> {

@@ -46,6 +46,9 @@ impl Engine {
             }
             return;
         }
+        if method == "Network.requestWillBeSent" && !self.reads_all(session) {
+            self.note_request(session, &value_of(params));
+        }
         match row.delivery {
             Delivery::Drop => {}
             Delivery::Deliver => {

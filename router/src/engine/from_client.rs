@@ -119,6 +119,7 @@ impl Engine {
             self.refuse_what_kills(session, row.method)?;
             self.refuse_hidden_scripts(session, raw)?;
             self.refuse_lasting_script(session, row, raw)?;
+            self.refuse_unread_body(to, session, row, raw)?;
             let permitted = self.permit_forward(
                 to,
                 row,
@@ -149,6 +150,7 @@ impl Engine {
         self.refuse_hidden_scripts(session, raw)?;
         self.refuse_lasting_script(session, row, raw)?;
         let mut judged = self.check_params(to, Some(session), row, &params)?;
+        self.refuse_dropped_address(session, row, &params)?;
         if self.bind_to_document(session, row, &mut params)? {
             let target = self.client_session(session).map(|session| session.target);
             judged.frame = judged.frame.or(target.and_then(|target| FrameId::new(target.as_str())));

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::audit::Judgement;
+use super::calls::Purpose;
 use super::clicks::origin;
 use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
@@ -248,6 +249,9 @@ impl Engine {
             _ => return, // Root `Fetch` will pause it and fail it.
         };
         self.release_denied(page, why, &judged);
+        if by_person && load_of(url) == Load::Network {
+            self.end_load_of_released(page);
+        }
     }
 
     fn child_frame_started_navigating(&mut self, task: TaskId, page: TargetId, params: &Value, url: &str) {
@@ -346,9 +350,23 @@ impl Engine {
         if let Some(frame) = params["frameId"].as_str().and_then(FrameId::new) {
             self.document_url_changed(frame, &url);
         }
-        if self.is_main_frame(page, params) {
-            self.judge_commit(page, &url, Some(Cause::Page));
+        let Some(task) = self.ledger.owner(page).filter(|_| self.is_main_frame(page, params)) else { return };
+        // The document is the one that was there, with all its scripts: a page that is released for it would run on without a
+        // gate, at its own wish (`history.pushState`).
+        if let Some(judged) = self.forbids(task, Verb::Navigate, &url, Some(Cause::Page)) {
+            self.stop_page(page, &judged);
         }
+    }
+
+    /// The document goes, with everything that runs in it, and the page stays. It is asked for by us, and by nobody who might be
+    /// the person.
+    pub(super) fn stop_page(&mut self, page: TargetId, judged: &Judgement) {
+        self.blocked(page, judged);
+        let guard = self.targets.get_mut(&page).and_then(|target| {
+            target.asks(Cause::Client);
+            target.guard
+        });
+        self.own(guard, "Page.navigate", &json!({"url": "about:blank"}), Purpose::Nothing);
     }
 
     // --- root Fetch ---------------------------------------------------------------------------------------------
@@ -360,6 +378,9 @@ impl Engine {
         let page = frame.and_then(|frame| self.page_of_frame(frame));
         let Some((frame, page)) = frame.zip(page) else {
             if let Some((whose, judged)) = self.judge_departed(params) {
+                if let Some(frame) = frame {
+                    self.load_of_released_paused(frame);
+                }
                 return self.settle_departed(&whose, request, judged);
             }
             // The person's, or nobody's yet: goes on at once.
@@ -405,7 +426,8 @@ impl Engine {
         if by_person {
             // The person followed a redirect to where the task may not be: theirs to see, ours to leave.
             self.release_denied(page, "the person went there", &judged);
-            return self.continue_document(request);
+            // See `end_load_of_released`.
+            return self.fail_request(None, request);
         }
         self.fail_request(None, request);
         self.blocked(page, &judged);

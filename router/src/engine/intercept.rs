@@ -26,6 +26,8 @@ struct PausedRequest {
     frame_id: Option<String>,
     #[serde(rename = "resourceType")]
     resource_type: Option<String>,
+    /// In commands only: what is asked for instead.
+    url: Option<String>,
 }
 
 #[derive(serde::Deserialize)]
@@ -86,12 +88,20 @@ impl Engine {
             method,
             "Fetch.fulfillRequest" | "Fetch.continueRequest" | "Fetch.failRequest" | "Fetch.continueResponse"
         );
-        if !settles {
+        let reads = matches!(method, "Fetch.getResponseBody" | "Fetch.takeResponseBodyAsStream");
+        if !settles && !reads {
             return Ok(());
         }
         let named =
             serde_json::from_str::<PausedRequest>(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
+        if reads {
+            return self.may_read_paused(to, session, method, &named.request_id);
+        }
         let told = self.client_session_mut(session).and_then(|session| session.told_requests.remove(&named.request_id));
+        if let Some(url) = named.url.filter(|_| method == "Fetch.continueRequest") {
+            let told = told.as_ref().ok_or_else(Refusal::unknown_paused_request)?;
+            return self.may_lead_elsewhere(to, told, &url);
+        }
         if !matches!(method, "Fetch.fulfillRequest" | "Fetch.continueResponse") {
             return Ok(());
         }
@@ -110,6 +120,31 @@ impl Engine {
             None if method == "Fetch.fulfillRequest" => Err(Refusal::unknown_paused_request()),
             None => Ok(()),
         }
+    }
+
+    /// The body of a response is the content of its URL, whatever document comes of it.
+    fn may_read_paused(&mut self, to: ReplyTo, session: SessionId, method: &str, id: &str) -> Result<(), Refusal> {
+        let told = self.client_session(session).and_then(|session| session.told_requests.get(id));
+        let url = told.map(|told| told.url.clone()).ok_or_else(Refusal::unknown_paused_request)?;
+        match self.judge_for(to, Verb::Read, &url) {
+            Some(judged) => Err(self.denied(to.client, method, &judged)),
+            None => Ok(()),
+        }
+    }
+
+    /// What is fetched from another URL has the origin of the one that was paused: whoever may read and script that one reads
+    /// it, so that has to be allowed at the other one too. (The load itself is judged at its own pause, by its own verb.)
+    fn may_lead_elsewhere(&mut self, to: ReplyTo, told: &Told, url: &str) -> Result<(), Refusal> {
+        let script = || told.is_document().then(|| self.judge_for(to, Verb::Script, url)).flatten();
+        match self.judge_for(to, Verb::Read, url).or_else(script) {
+            Some(judged) => Err(self.denied(to.client, "Fetch.continueRequest", &judged)),
+            None => Ok(()),
+        }
+    }
+
+    fn judge_for(&self, to: ReplyTo, verb: Verb, url: &str) -> Option<Judgement> {
+        let task = self.task_of(to.client).and_then(|task| self.tasks.get(&task))?;
+        judge_at(task, verb, url)
     }
 
     /// A client whose answer to a pause was refused takes the request for answered: it fails, or it would wait for ever.

@@ -35,6 +35,9 @@ impl Engine {
     /// Puts up the gate on a guard's session, where the policy of the page's task needs one.
     pub(super) fn gate_requests(&mut self, page: TargetId, guard: SessionId) {
         self.watch_sockets(page, guard);
+        if self.has_forbidden_workers(page) {
+            self.bypass_workers(page, guard);
+        }
         if !self.has_gated_requests(page) {
             return;
         }
@@ -51,13 +54,17 @@ impl Engine {
 
     /// The policy was narrowed: the gate goes up on the guards that have been there without one.
     pub(super) fn gate_requests_of(&mut self, page: TargetId) {
+        for guard in self.guards_of(page) {
+            self.gate_requests(page, guard);
+        }
+    }
+
+    pub(super) fn guards_of(&self, page: TargetId) -> Vec<SessionId> {
         let of_page = |session: &Session| matches!(session, Session::Guard { page: other, .. } if *other == page);
         let mut guards: Vec<SessionId> =
             self.sessions.iter().filter(|(_, session)| of_page(session)).map(|(id, _)| *id).collect();
         guards.sort_unstable();
-        for guard in guards {
-            self.gate_requests(page, guard);
-        }
+        guards
     }
 
     // --- on the browser's session -------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 //! Where a task has been: the origins whose documents its pages have committed. In the person's profile it reaches the
 //! cookies and the storage of these and of no others.
 
-use ownership::id::{TargetId, TaskId};
+use ownership::id::{SessionId, TargetId, TaskId};
 use policy::{Decision, Policies, Question, Verb};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -158,6 +158,36 @@ impl Engine {
 
     pub(super) fn sites_of(&self, task: TaskId) -> Option<&Sites> {
         self.tasks.get(&task).map(|task: &Task| &task.sites)
+    }
+}
+
+impl Engine {
+    /// A page that does not want what is dropped on it has the browser open it in a new tab, which carries no opener and in the
+    /// person's profile would be the person's.
+    pub(super) fn refuse_dropped_address(
+        &self,
+        session: SessionId,
+        row: &policy::methods::Row,
+        params: &Value,
+    ) -> Result<(), Refusal> {
+        if row.method != "Input.dispatchDragEvent" || !self.is_shared(session) {
+            return Ok(());
+        }
+        let leads_away = |item: &Value| {
+            let kind = item["mimeType"].as_str().unwrap_or_default().to_ascii_lowercase();
+            let data = item["data"].as_str().unwrap_or_default();
+            matches!(kind.as_str(), "text/uri-list" | "text/x-moz-url")
+                || data.lines().any(|line| Url::parse(line.trim()).is_ok_and(|url| url.has_authority()))
+        };
+        let items = params["data"]["items"].as_array();
+        match items.into_iter().flatten().any(leads_away) {
+            true => Err(Refusal::ours(
+                "Input.dispatchDragEvent refused: this task shares the person's profile, and an address that the page does not \
+                 take would open in a tab of the person's; navigate to it, or use a task with a browser context of its own \
+                 (`tabwarden task new NAME --context isolated`)",
+            )),
+            false => Ok(()),
+        }
     }
 }
 

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::Engine;
 use super::audit::Judgement;
 use super::calls::Purpose;
-use super::state::Cause;
 
 /// Whether denied sockets of a task with that policy are to be noticed.
 pub fn trips_sockets(policy: &Policies, mode: Mode) -> bool {
@@ -39,13 +38,7 @@ impl Engine {
             "" => LEAKED.to_owned(),
             reason => format!("{}; {LEAKED}", reason.trim_end_matches('.')),
         };
-        self.blocked(page, &judged);
-        // The document goes, and every socket of it. It is asked for by us, and by nobody who might be the person.
-        let guard = self.targets.get_mut(&page).and_then(|target| {
-            target.asks(Cause::Client);
-            target.guard
-        });
-        self.own(guard, "Page.navigate", &json!({"url": "about:blank"}), Purpose::Nothing);
+        self.stop_page(page, &judged);
     }
 }
 

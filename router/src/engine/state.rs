@@ -82,6 +82,11 @@ impl Task {
         decision
     }
 
+    pub fn allows_all_loads(&self) -> bool {
+        let loads = [Verb::Navigate, Verb::Frame, Verb::Popup, Verb::Subresource, Verb::Worker, Verb::WebSocket];
+        loads.iter().all(|verb| self.policy.allows_everywhere(*verb))
+    }
+
     pub fn shared(&self) -> bool {
         self.context_kind == TaskContext::Shared
     }
@@ -188,6 +193,8 @@ pub struct ClientSession {
     pub hears_log: bool,
     /// Requests paused by its own interception, as far as it was told of them.
     pub told_requests: FxHashMap<String, Told>,
+    /// For which document a request was made, where its task may not read all of them.
+    pub requests_of: FxHashMap<String, String>,
     /// Hosts that requests went to, as far as their cookies are looked at.
     pub request_hosts: RequestHosts,
 }

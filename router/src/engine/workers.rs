@@ -39,18 +39,24 @@ impl Engine {
     /// load and can fail it. (It needs the guard's Network domain, and stays off where nobody has such a worker: pages that
     /// bypass their own workers are not quite themselves.)
     fn bypass_forbidden_workers(&mut self, page: TargetId) {
-        let Some((task, context)) = self.ledger.owner(page).zip(self.ledger.context_of(page)) else { return };
-        let Some(scopes) = self.worker_scopes.get(&context) else { return };
-        let forbidden = scopes.values().any(|scope| {
-            let forbids = |verb| self.forbids(task, verb, scope, Some(Cause::Page)).is_some();
-            forbids(Verb::Navigate) || forbids(Verb::Frame)
-        });
-        let Some(target) = self.targets.get(&page).filter(|target| forbidden && !target.bypasses_workers) else {
+        let is_new = self.targets.get(&page).is_some_and(|target| !target.bypasses_workers);
+        if !is_new || !self.has_forbidden_workers(page) {
             return;
-        };
-        if let Some(guard) = target.guard {
+        }
+        // A cross-site frame has a session of its own, and its loads do not go by the page's.
+        for guard in self.guards_of(page) {
             self.bypass_workers(page, guard);
         }
+    }
+
+    /// Whether a worker in the page's context could answer for a document that its task may not hold.
+    pub(super) fn has_forbidden_workers(&self, page: TargetId) -> bool {
+        let Some((task, context)) = self.ledger.owner(page).zip(self.ledger.context_of(page)) else { return false };
+        let Some(scopes) = self.worker_scopes.get(&context) else { return false };
+        scopes.values().any(|scope| {
+            let forbids = |verb| self.forbids(task, verb, scope, Some(Cause::Page)).is_some();
+            forbids(Verb::Navigate) || forbids(Verb::Frame)
+        })
     }
 
     /// From now on what the page, or the OOPIF whose guard that is, loads goes past service workers.

@@ -7,6 +7,7 @@ webrtc        = "accept"
 speculation   = "accept"
 sw-update     = "accept"
 shared-worker = "accept"
+browser-requests = "accept"
 resolved-ip   = "accept"
 `;
 

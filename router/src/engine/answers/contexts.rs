@@ -12,6 +12,15 @@ use crate::engine::refusal::Refusal;
 impl Engine {
     pub(super) fn create_browser_context(&mut self, ask: Ask<'_>) -> Result<(), Refusal> {
         let mut params = Map::new();
+        let task = self.task_of(ask.to.client).and_then(|task| self.tasks.get(&task));
+        if ask.params["proxyServer"].as_str().is_some_and(|proxy| !proxy.is_empty())
+            && !task.is_some_and(|task| task.allows_all_loads())
+        {
+            return Err(Refusal::ours(
+                "Target.createBrowserContext refused: a proxy server is asked for everything that its pages load, and the policy \
+                 of this task does not allow all of the web; leave proxyServer out",
+            ));
+        }
         for key in ["proxyServer", "proxyBypassList"] {
             if let Some(value) = ask.params[key].as_str() {
                 params.insert(key.into(), json!(value));

@@ -36,7 +36,7 @@ fn places() -> (Places, Settings) {
 fn write(path: &Path, name: &str, host: &str) {
     let text = format!(
         "policy = 1\nname = \"{name}\"\ndefault = \"deny\"\n[unenforceable]\nwebsocket = \"accept\"\nwebrtc = \"accept\"\n\
-        sw-update = \"accept\"\nshared-worker = \"accept\"\n[[rule]]\nid = \"{name}-1\"\neffect = \"allow\"\n\
+        sw-update = \"accept\"\nshared-worker = \"accept\"\nbrowser-requests = \"accept\"\n[[rule]]\nid = \"{name}-1\"\neffect = \"allow\"\n\
         verbs = [\"*\"]\nto = {{ host = \"{host}\" }}\n"
     );
     fs::write(path, text).unwrap();
