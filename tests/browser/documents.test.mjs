@@ -30,7 +30,12 @@ before(async () => {
   writeFileSync(denying, policyDenying('forbidden.test'));
   const watching = policy('watching', ['navigate', 'subresource', 'script'].map(verb =>
     `[[rule]]\nid = "would-${verb}"\nmode = "monitor"\neffect = "deny"\nverbs = ["${verb}"]\nto = { host = "b.test" }\nports = "*"\nreason = "On trial"`).join('\n\n'));
-  server = await serve({ site, record: true, tasks: [`looking,policy=${looking}`, `unread,policy=${unread}`, `few,policy=${few}`, `denying,policy=${denying}`, `watching,policy=${watching}`] });
+  const widget = join(folder, 'widget.toml');
+  writeFileSync(widget, `policy = 1\nname = "widget"\ndefault = "deny"\n
+[[rule]]\nid = "desk"\neffect = "allow"\nverbs = ["*"]\nto = { host = "a.test" }\nschemes = ["http"]\nports = "*"\n
+[[rule]]\nid = "widgets"\neffect = "allow"\nverbs = ["frame"]\nto = { host = "b.test" }\nschemes = ["http"]\nports = "*"\nwhen = { initiator = { host = "a.test" } }\n
+[[rule]]\nid = "routes"\neffect = "allow"\nverbs = ["intercept"]\nto = { host = "b.test" }\nschemes = ["http"]\nports = "*"\n\n${ACCEPTED}`);
+  server = await serve({ site, record: true, tasks: [`widget,policy=${widget}`, `looking,policy=${looking}`, `unread,policy=${unread}`, `few,policy=${few}`, `denying,policy=${denying}`, `watching,policy=${watching}`] });
 });
 after(async () => {
   await server?.stop();
@@ -94,6 +99,21 @@ describe('a policy at documents', router, () => {
     await go(speak('a'));
     await raw.wait('Page.screencastFrame', { since: back, sessionId: page.sessionId });
     assert.ok(pictures(back).length > 0);
+  });
+
+  test('a frame that is allowed on behalf of one document loads there, past a client\'s interception too, and nowhere else', async t => {
+    const raw = await server.connect('widget');
+    t.after(() => raw.close());
+    const page = await raw.newPage(site.url('a', '/plain'));
+    await raw.send('Runtime.enable', {}, page.sessionId);
+    await raw.send('Fetch.enable', { patterns: [{ urlPattern: '*b.test*' }] }, page.sessionId);
+    const since = raw.mark();
+    // (Its answer may be replaced: the frame is on its way to where no script is allowed.)
+    raw.post('Runtime.evaluate', { expression: `document.body.appendChild(document.createElement('iframe')).src = ${JSON.stringify(site.url('b', '/plain?widget'))}; 0` }, page.sessionId);
+    const { params } = await raw.wait('Fetch.requestPaused', { since, sessionId: page.sessionId });
+    await raw.send('Fetch.continueRequest', { requestId: params.requestId }, page.sessionId);
+    await site.wait(request => request.url === '/plain?widget', 'the frame');
+    await assert.rejects(raw.send('Page.navigate', { url: site.url('b', '/plain?top') }, page.sessionId), refusal(/^tabwarden: navigate to .* denied by/));
   });
 
   test('a script in a frame is judged by the frame, and one sent while the page is on its way by where it goes', async t => {

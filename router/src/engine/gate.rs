@@ -98,7 +98,7 @@ impl Engine {
         self.forbids_question(task, &question.with_method(verb.usual_method()))
     }
 
-    fn forbids_question(&self, task: TaskId, question: &Question<'_>) -> Option<Judgement> {
+    pub(super) fn forbids_question(&self, task: TaskId, question: &Question<'_>) -> Option<Judgement> {
         match self.tasks.get(&task) {
             Some(task) => forbids_by(|question| task.judge(question), question),
             None if always_holdable(question.url) => None,

@@ -1,7 +1,7 @@
 //! A client's own interception: what it is told of, and what it may fulfil.
 
 use ownership::id::{FrameId, SessionId};
-use policy::Verb;
+use policy::{Question, Verb};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -10,9 +10,9 @@ use super::audit::Judgement;
 use super::calls::ReplyTo;
 use super::documents::judge_at;
 use super::refusal::Refusal;
-use super::requests::{is_document, judge_load};
+use super::requests::{http_method, is_document, judge_load};
 use super::sites::{host_of, not_been_there};
-use super::state::{Cause, Told};
+use super::state::Told;
 use crate::wire::value_of;
 
 /// The one parameter of interception that matters here; a duplicate of it is an error.
@@ -214,7 +214,10 @@ impl Engine {
         if !is_document(&params) {
             return false;
         }
-        let Some(judged) = self.forbids(task, verb, url, Some(Cause::Page)) else { return false };
+        let initiator =
+            params["frameId"].as_str().and_then(FrameId::new).and_then(|frame| self.initiator_of_document(frame));
+        let question = Question::new(verb, url).created_by(Some("task")).with_method(http_method(&params));
+        let Some(judged) = self.forbids_question(task, &question.on_behalf_of(initiator)) else { return false };
         self.fail_request(Some(session), request);
         self.blocked(page, &judged);
         true

@@ -1,7 +1,7 @@
 //! Where a task has been: the origins whose documents its pages have committed. In the person's profile it reaches the
 //! cookies and the storage of these and of no others.
 
-use ownership::id::{SessionId, TargetId, TaskId};
+use ownership::id::{FrameId, SessionId, TargetId, TaskId};
 use policy::{Decision, Policies, Question, Verb};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use url::Url;
 
 use super::Engine;
 use super::refusal::Refusal;
-use super::state::{Cause, Task};
+use super::state::Task;
 
 /// More origins than any job needs; a page with endless names of its own must not fill the memory. Past these, nothing is
 /// added, so nothing more is reached.
@@ -127,7 +127,10 @@ impl Engine {
         let Some(url) = frame["url"].as_str().filter(|_| !frame["unreachableUrl"].is_string()) else { return };
         let Some(task) = self.ledger.owner(page) else { return };
         let verb = if frame["id"].as_str() == Some(page.as_str()) { Verb::Navigate } else { Verb::Frame };
-        if self.forbids(task, verb, url, Some(Cause::Page)).is_some() {
+        let frame_id = frame["id"].as_str().and_then(FrameId::new);
+        let question = Question::new(verb, url).created_by(Some("task")).with_method(verb.usual_method());
+        let question = question.on_behalf_of(frame_id.and_then(|frame| self.initiator_of_document(frame)));
+        if self.forbids_question(task, &question).is_some() {
             return;
         }
         if let Some(task) = self.tasks.get_mut(&task) {
