@@ -62,6 +62,21 @@ describe('requests to a forbidden place', router, () => {
       assert.deepEqual(site.seenAt('forbidden').filter(request => request.path.includes('named')), []);
     });
 
+    test(`${task}: a popup is not let go while its opener could send it on`, async t => {
+      const raw = await server.connect(task);
+      t.after(() => raw.close());
+      const page = { ...await raw.newPage(site.url('a')), task };
+      const marker = `within-reach-${task}`;
+      const evil = site.url('b', '/html', { body: `<script>fetch(${text(forbidden(`${marker}-evil`))}, { mode: 'no-cors' }).catch(() => {})</script>` });
+      // A load that nobody of the task's seems to have asked for.
+      await run(raw, page, `new Promise(resolve => { window.w = window.open('/plain'); w.onload = resolve; }).then(() => Object.assign(w.document.body.appendChild(w.document.createElement('a')), { href: ${text(site.url('a', '/redirect', { to: forbidden(marker) }))}, download: '' }).click())`);
+      await until(() => server.stderr.includes(`/${marker} denied`), 'the load being refused');
+      assert.equal((await server.pageIds(task)).length > 1, true, 'the popup is the task\'s still');
+      await run(raw, page, `w.location = ${text(evil)}; 0`);
+      await until(() => server.stderr.includes(`/${marker}-evil denied`), 'its document being gated');
+      assert.deepEqual(site.seenAt('forbidden').filter(request => request.path.includes(marker)), []);
+    });
+
     test(`${task}: a download that is redirected and so becomes a load`, async t => {
       const raw = await server.connect(task);
       t.after(() => raw.close());

@@ -48,7 +48,7 @@ impl Judgement {
 }
 
 /// Without query or fragment: sentences are logged, and nothing in one may begin a line of its own.
-fn without_query(url: &str) -> String {
+pub(super) fn without_query(url: &str) -> String {
     let end = url.find(['?', '#']).unwrap_or(url.len());
     let end = (0..=end.min(300)).rev().find(|at| url.is_char_boundary(*at)).unwrap_or(0);
     url[..end].replace(char::is_control, " ")

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ownership::Lineage;
 use ownership::id::{FrameId, TargetId, TaskId};
 use policy::{Policies, Question, Verb};
 use rustc_hash::FxHashMap;
@@ -120,6 +121,18 @@ impl Engine {
         if let Some(past) = self.departed.of.get_mut(&page) {
             past.load_ends = true;
         }
+    }
+
+    /// Whether another page of a task's has a handle to this one, being its opener or opened by it: were it released, that one
+    /// could send it anywhere, with no gate.
+    pub(super) fn is_within_reach(&self, page: TargetId) -> bool {
+        let opener = |page: TargetId| match self.ledger.lineage(page) {
+            Some(Lineage::OpenedBy(opener) | Lineage::ClickedIn(opener)) => Some(opener),
+            _ => None,
+        };
+        let is_owned = |other: TargetId| self.ledger.owner(other).is_some();
+        let opened = || self.targets.keys().any(|other| is_owned(*other) && opener(*other) == Some(page));
+        opener(page).is_some_and(is_owned) || opened()
     }
 
     /// The load has come to its pause.

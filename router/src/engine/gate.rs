@@ -198,9 +198,11 @@ impl Engine {
             // Told on the session of the frame that asks, with the frame that is to go: an opener moves its popup, a frame its
             // page (measured).
             "currentTab" => {
-                let going = params["frameId"].as_str().and_then(TargetId::new);
-                if let Some(target) = going.and_then(|page| self.targets.get_mut(&page)) {
-                    target.asks(Cause::Page);
+                let Some(going) = params["frameId"].as_str().and_then(TargetId::new) else { return };
+                match self.targets.get_mut(&going) {
+                    Some(target) if target.released => self.close_moved(page, going, url),
+                    Some(target) => target.asks(Cause::Page),
+                    None => {}
                 }
             }
             // The new tab will carry no opener; this event, which always comes before it, is all there is.
@@ -234,7 +236,7 @@ impl Engine {
         // `history.back()` and the person's button are one and the same to every observer. A load is failed then whoever
         // asked: were it let through, a page could be refused an address with a secret in it, and go back to it.
         let in_history = params["navigationType"].as_str().is_some_and(|kind| kind.starts_with("history"));
-        let by_person = cause.is_none() && !in_history;
+        let by_person = cause.is_none() && !in_history && !self.is_within_reach(page);
         let navigation = Navigation { cause, by_person };
         if let Some(target) = self.targets.get_mut(&page) {
             target.navigation = Some(navigation);
@@ -424,7 +426,6 @@ impl Engine {
                 .get(&page)
                 .is_some_and(|target| target.navigation.as_ref().is_some_and(|navigation| navigation.by_person));
         if by_person {
-            // The person followed a redirect to where the task may not be: theirs to see, ours to leave.
             self.release_denied(page, "the person went there", &judged);
             // See `end_load_of_released`.
             return self.fail_request(None, request);

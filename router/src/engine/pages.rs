@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::attach::Offer;
+use super::audit::without_query;
 use super::calls::Purpose;
 use super::info::TargetInfo;
 use super::io::{Record, RecordKind};
@@ -386,6 +387,7 @@ impl Engine {
         let hold = target.hold.take();
         let delayed = std::mem::take(&mut target.delayed_documents);
         target.mirrored.clear();
+        target.released = true;
         let was_shown = target.stage == Stage::Shown;
         target.stage = Stage::Seen;
         target.claim = None;
@@ -417,6 +419,19 @@ impl Engine {
         let message = format!("page {id} was released, the tab stays open: {why}");
         self.record(Record { task: Some(task), client: None, kind: RecordKind::Released, message });
         self.recheck_waiters();
+    }
+
+    /// A page of the task's sends one somewhere that was released: its opener, say, which still has a handle to it. There it could
+    /// be at home again (`about:blank` has the origin of whoever went there), with no gate. The person's work would be lost in any
+    /// case.
+    pub(super) fn close_moved(&mut self, by: TargetId, id: TargetId, url: &str) {
+        self.own_first(None, "Target.closeTarget", &json!({"targetId": id.as_str()}));
+        let message = format!(
+            "page {id}, which had been released, was closed: page {by} of its task sent it to {}",
+            without_query(url)
+        );
+        let task = self.ledger.owner(by);
+        self.record(Record { task, client: None, kind: RecordKind::Blocked, message });
     }
 
     fn sessions_attached_below(&self, page: TargetId) -> impl Iterator<Item = SessionId> + '_ {

@@ -303,6 +303,8 @@ pub struct Target {
     /// here, so that a later one of the person's is taken for the task's: it is failed then, and not let through.
     pub asked: VecDeque<Cause>,
     pub navigation: Option<Navigation>,
+    /// It was a task's, and is nobody's now.
+    pub released: bool,
     /// The first document that was asked for has committed.
     pub committed: bool,
     /// Its renderer has crashed, and it has loaded nothing since.
@@ -341,6 +343,7 @@ impl Target {
             sessions: Vec::new(),
             asked: VecDeque::new(),
             navigation: None,
+            released: false,
             committed: false,
             crashed: false,
             bypasses_workers: false,
