@@ -124,6 +124,11 @@ pub fn leads_out(row: &Row, path: &str) -> Decision {
     )
 }
 
+/// The refusal of a command whose reach no rule can narrow. `why` continues a sentence, `advice` is one.
+pub fn beyond_rules(row: &Row, why: &'static str, advice: &'static str) -> Decision {
+    Decision::deny(&row.rule, why, advice)
+}
+
 /// One page more than the policy's `tabs`.
 pub fn over_tab_limit(limit: &Limit) -> Decision {
     Decision::deny(

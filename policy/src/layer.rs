@@ -63,7 +63,9 @@ impl Fallback {
         let file = files.clone().find(|file| !file.default_allows).or_else(|| files.clone().next())?;
         let advice = match file.only_narrows {
             true => "Use what the task was made for, or make one for these hosts too.".to_owned(),
-            false => format!("Use what the policy allows, or add an allow rule to {}.", file.default.file),
+            false => {
+                format!("Use what the policy allows, or ask whoever keeps {} for an allow rule.", file.default.file)
+            }
         };
         Some(Fallback { rule: file.default.clone(), allows: file.default_allows, advice })
     }

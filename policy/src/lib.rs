@@ -28,7 +28,8 @@ mod verb;
 pub use channels::{Channel, ChannelName, Mode, Unenforceable};
 pub use date::Date;
 pub use decide::{
-    Grants, Request, Surface, decide, leads_out, over_download_limit, over_navigation_limit, over_tab_limit,
+    Grants, Request, Surface, beyond_rules, decide, leads_out, over_download_limit, over_navigation_limit,
+    over_tab_limit,
 };
 pub use decision::{Decision, Permitted, RuleRef, Verdict, admit};
 pub use explain::{Candidate, Explanation, LayerExplanation};

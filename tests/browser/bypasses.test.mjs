@@ -58,7 +58,7 @@ describe('requests to a forbidden place', router, () => {
       const since = raw.mark();
       raw.post('Runtime.evaluate', { expression: `history.pushState({}, '', '/private/x')` }, page.sessionId);
       await raw.wait('Page.frameNavigated', { since, sessionId: page.sessionId, accept: p => p.frame.url === 'about:blank' });
-      assert.equal((await shown(page))?.url, 'about:blank');
+      await until(async () => (await shown(page)).url === 'about:blank', 'the page being known to be there, and the task\'s');
       assert.deepEqual(site.seenAt('forbidden').filter(request => request.path.includes('named')), []);
     });
 

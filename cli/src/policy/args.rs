@@ -33,7 +33,8 @@ pub enum PolicyCommand {
     Explain(ExplainArgs),
     /// Print the JSON Schema of policy files, for editors.
     Schema,
-    /// Show which decisions of an audit would be others under another policy.
+    /// Show which decisions of an audit would be others under another policy. (It keeps refusals: what a narrower policy would
+    /// refuse anew does not show.)
     Diff {
         old: PathBuf,
         new: PathBuf,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ::policy::{Date, LayerKind, Policies, Policy, Severity};
+use ::policy::{Date, LayerKind, Mode, Policies, Policy, PolicyError, Severity};
 
 use super::{Report, load};
 use crate::exit::{Exit, Failure};
@@ -40,9 +40,18 @@ pub fn check(paths: &[PathBuf], strict: bool, today: Date) -> Result<Report, Fai
             }
         }
     }
-    if let Err(error) = Policies::layered(vec![(LayerKind::Server, policies)], today) {
-        counts.errors += 1;
-        let _ = writeln!(text, "{}:{}:{}: error: {}", error.file, error.line, error.column, error.message);
+    match Policies::layered(vec![(LayerKind::Server, policies)], today) {
+        Err(error) => {
+            counts.errors += 1;
+            let _ = writeln!(text, "{}:{}:{}: error: {}", error.file, error.line, error.column, error.message);
+        }
+        Ok(policies) => {
+            if let Some(refused) = refused_everywhere(&policies) {
+                counts.warnings += 1;
+                let (file, line, column) = (refused.file, refused.line, refused.column);
+                let _ = writeln!(text, "{file}:{line}:{column}: warning: no task starts with it: {}", refused.message);
+            }
+        }
     }
     let summary = format!(
         "{}, {}: {}, {}",
@@ -62,6 +71,13 @@ pub fn check(paths: &[PathBuf], strict: bool, today: Date) -> Result<Report, Fai
         let _ = writeln!(text, "{summary}");
     }
     Ok(Report { text, failure })
+}
+
+/// What `serve` would say, where it would say so however the browser is run.
+fn refused_everywhere(policies: &Policies) -> Option<PolicyError> {
+    let modes = [(true, true), (true, false), (false, true), (false, false)];
+    let refusals = modes.map(|(launched, isolated)| policies.refuse_start(Mode { launched, isolated }));
+    refusals.into_iter().collect::<Option<Vec<_>>>().and_then(|refusals| refusals.into_iter().next())
 }
 
 pub fn test(paths: &[PathBuf]) -> Result<Report, Failure> {

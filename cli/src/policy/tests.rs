@@ -13,6 +13,8 @@ use crate::args::ServerArgs;
 use crate::exit::{Exit, Failure};
 
 const HEAD: &str = "policy = 1\nname = \"p\"\ndefault = \"deny\"\n";
+const ACCEPTS: &str = "[unenforceable]\nwebsocket = \"accept\"\nwebrtc = \"accept\"\nspeculation = \"accept\"\nsw-update = \"accept\"\n\
+                       shared-worker = \"accept\"\nbrowser-requests = \"accept\"\n";
 const RULE: &str = "[[rule]]\nid = \"r\"\neffect = \"allow\"\nverbs = [\"navigate\"]\nto = { host = \"a.test\" }\n";
 const TEST: &str = "[[test]]\nverb = \"navigate\"\nurl = \"https://a.test/\"\nexpect = \"allow\"\n";
 
@@ -59,10 +61,14 @@ fn checked(dir: &Dir, strict: bool, files: &[PathBuf]) -> (i32, String) {
 #[test]
 fn a_sound_file_passes() {
     let dir = Dir::new();
-    let file = dir.file("p.toml", &format!("{HEAD}{RULE}{TEST}"));
+    let file = dir.file("p.toml", &format!("{HEAD}{RULE}{ACCEPTS}{TEST}"));
     assert_eq!(checked(&dir, true, &[file]), (0, "1 file, 1 test: 0 errors, 0 warnings\n".to_owned()));
     assert_eq!(checked(&dir, false, &[policies()]).0, 0);
     assert_eq!(checked(&dir, false, &[dir.0.path().to_owned()]).0, 0);
+    // What `serve` would refuse however the browser is run.
+    let silent = dir.file("silent.toml", &format!("{HEAD}{RULE}{TEST}"));
+    let (exit, text) = checked(&dir, false, &[silent]);
+    assert!(exit == 0 && text.contains("warning: no task starts with it: the policy"), "{text}");
 }
 
 #[test]
@@ -122,8 +128,10 @@ fn findings_tests_and_ids_are_told() {
 fn sets_are_included_from_below() {
     let dir = Dir::new();
     dir.file("sets/desk.toml", "policy = 1\n[sets.desk]\nhosts = [{ host = \"a.test\" }]\n");
-    let text =
-        format!("{HEAD}include = [\"sets/*.toml\"]\n{}{TEST}", RULE.replace("{ host = \"a.test\" }", "\"@desk\""));
+    let text = format!(
+        "{HEAD}include = [\"sets/*.toml\"]\n{}{ACCEPTS}{TEST}",
+        RULE.replace("{ host = \"a.test\" }", "\"@desk\"")
+    );
     let file = dir.file("p.toml", &text);
     assert_eq!(
         checked(&dir, true, std::slice::from_ref(&file)),

@@ -109,7 +109,7 @@ fn every_url_has_to_be_allowed() {
     assert_eq!(
         judge(&refused).sentence("navigate to file:///etc/passwd"),
         "tabwarden: navigate to file:///etc/passwd denied by rule default (default.toml:9): no rule names the scheme `file`. \
-         Use what the policy allows, or add an allow rule to default.toml."
+         Use what the policy allows, or ask whoever keeps default.toml for an allow rule."
     );
 }
 

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use ownership::id::{ClientId, TargetId, TaskId};
+use policy::methods::Row;
 use policy::{Decision, Verb};
 use serde_json::json;
 
@@ -151,6 +152,18 @@ impl Engine {
     pub(super) fn denied(&mut self, client: ClientId, method: &str, judged: &Judgement) -> Refusal {
         let id = self.task_of(client).map(|task| self.audit(task, Some(client), method, judged));
         Refusal::denied(&judged.sentence(), id.as_deref())
+    }
+
+    /// The refusal of a command whose reach no rule can narrow. `why` continues a sentence, `advice` is one.
+    pub(super) fn beyond_rules(
+        &mut self,
+        client: ClientId,
+        row: &'static Row,
+        why: &'static str,
+        advice: &'static str,
+    ) -> Refusal {
+        let decision = policy::beyond_rules(row, why, advice);
+        self.denied(client, row.method, &Judgement { decision, verb: None, object: row.method.to_owned() })
     }
 
     /// A load of an owned page was failed. (Clients see `net::ERR_BLOCKED_BY_CLIENT` and no reason, so it is told beside.)

@@ -52,11 +52,13 @@ impl Engine {
         if is_plain && params["source"].as_str().is_some_and(does_nothing) {
             return Ok(());
         }
-        Err(Refusal::ours(format!(
-            "{} refused: it would run in every document to come, and the policy of this task does not allow `script` in all \
-             of them; evaluate the script in a document where it is allowed",
-            row.method
-        )))
+        let client = self.client_session(session).map(|session| session.client).ok_or_else(Refusal::unknown_session)?;
+        Err(self.beyond_rules(
+            client,
+            row,
+            "it would run in every document to come, and the policy of this task does not allow `script` in all of them",
+            "Evaluate the script in a document where it is allowed.",
+        ))
     }
 
     /// A context's number can name one of another process after a navigation, and without a context a script runs in

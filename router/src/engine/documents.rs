@@ -206,12 +206,21 @@ impl Engine {
     /// For which document a request is made: its body can be asked for when that is gone.
     pub(super) fn note_request(&mut self, session: SessionId, params: &Value) {
         let (Some(id), Some(document)) = (params["requestId"].as_str(), params["documentURL"].as_str()) else { return };
+        let frame = params["frameId"].as_str().and_then(FrameId::new);
+        let makers = frame
+            .filter(|_| is_its_makers(document))
+            .and_then(|frame| self.named_document(frame).or_else(|| self.origin_document(frame).map(str::to_owned)));
+        let document = makers.unwrap_or_else(|| document.to_owned());
+        // A worker's may be told of none.
+        if document.is_empty() {
+            return;
+        }
         if let Some(session) = self.client_session_mut(session) {
             // Of those that are forgotten nothing can be read.
             if session.requests_of.len() >= REQUESTS {
                 session.requests_of.clear();
             }
-            session.requests_of.insert(id.to_owned(), document.to_owned());
+            session.requests_of.insert(id.to_owned(), document);
         }
     }
 

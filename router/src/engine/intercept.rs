@@ -100,7 +100,7 @@ impl Engine {
         let told = self.client_session_mut(session).and_then(|session| session.told_requests.remove(&named.request_id));
         if let Some(url) = named.url.filter(|_| method == "Fetch.continueRequest") {
             let told = told.as_ref().ok_or_else(Refusal::unknown_paused_request)?;
-            return self.may_lead_elsewhere(to, told, &url);
+            return if url == told.url { Ok(()) } else { self.may_lead_elsewhere(to, told, &url) };
         }
         if !matches!(method, "Fetch.fulfillRequest" | "Fetch.continueResponse") {
             return Ok(());

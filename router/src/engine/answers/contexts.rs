@@ -16,9 +16,12 @@ impl Engine {
         if ask.params["proxyServer"].as_str().is_some_and(|proxy| !proxy.is_empty())
             && !task.is_some_and(|task| task.allows_all_loads())
         {
-            return Err(Refusal::ours(
-                "Target.createBrowserContext refused: a proxy server is asked for everything that its pages load, and the policy \
-                 of this task does not allow all of the web; leave proxyServer out",
+            return Err(self.beyond_rules(
+                ask.to.client,
+                ask.row,
+                "a proxy server is asked for everything that its pages load, and the policy of this task does not allow all of \
+                 the web",
+                "Leave proxyServer out.",
             ));
         }
         for key in ["proxyServer", "proxyBypassList"] {
