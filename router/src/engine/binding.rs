@@ -25,6 +25,14 @@ const LASTING: [&str; 4] = [
     "Runtime.addBinding",
 ];
 
+/// What goes on to Chromium as it came: a second one of either is an error, for Chromium could take the other.
+#[derive(serde::Deserialize)]
+struct Script {
+    source: Option<String>,
+    #[serde(rename = "scriptToEvaluateOnLoad")]
+    on_load: Option<String>,
+}
+
 impl Engine {
     fn script_is_free(&self, session: SessionId) -> bool {
         let task = self.client_session(session).and_then(|session| self.task_of(session.client));
@@ -43,13 +51,13 @@ impl Engine {
         if !(reloads || LASTING.contains(&row.method)) || self.script_is_free(session) {
             return Ok(());
         }
-        let params = read_lossy(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
+        let script: Script = serde_json::from_str(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
         // A reload runs it in whatever document a redirect leads to.
-        if reloads && params["scriptToEvaluateOnLoad"].as_str().is_none_or(does_nothing) {
+        if reloads && script.on_load.as_deref().is_none_or(does_nothing) {
             return Ok(());
         }
         let is_plain = row.method == "Page.addScriptToEvaluateOnNewDocument";
-        if is_plain && params["source"].as_str().is_some_and(does_nothing) {
+        if is_plain && script.source.as_deref().is_some_and(does_nothing) {
             return Ok(());
         }
         let client = self.client_session(session).map(|session| session.client).ok_or_else(Refusal::unknown_session)?;

@@ -13,7 +13,6 @@ use super::calls::ReplyTo;
 use super::gate::always_holdable;
 use super::refusal::Refusal;
 use super::state::Task;
-use crate::wire::read_lossy;
 
 /// The verbs that are judged at the document which a command meets. Of the others, cookies, storage, permissions and
 /// downloads are judged at the place they name, and loads at their URL.
@@ -55,6 +54,13 @@ const BODIES: [&str; 6] = [
     "Network.streamResourceContent",
     "Network.takeResponseBodyForInterceptionAsStream",
 ];
+
+/// It goes on to Chromium as it came: a second id is an error, for Chromium could take the other.
+#[derive(serde::Deserialize)]
+struct NamedRequest {
+    #[serde(rename = "requestId")]
+    request_id: String,
+}
 
 /// Requests of a session that are remembered.
 const REQUESTS: usize = 10_000;
@@ -235,9 +241,10 @@ impl Engine {
         if !BODIES.contains(&row.method) || self.reads_all(session) {
             return Ok(());
         }
-        let params = read_lossy(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
-        let id = params["requestId"].as_str().unwrap_or_default();
-        let document = self.client_session(session).and_then(|session| session.requests_of.get(id)).cloned();
+        let named: NamedRequest =
+            serde_json::from_str(raw).map_err(|error| Refusal::invalid_params(&error.to_string()))?;
+        let known = self.client_session(session).and_then(|session| session.requests_of.get(&named.request_id));
+        let document = known.cloned();
         let Some(document) = document else {
             return Err(Refusal::ours(format!(
                 "{} refused: the policy of this task allows `read` in some documents only, and for which one this request was \

@@ -117,8 +117,7 @@ impl Engine {
                     false => Ok(()),
                 }
             }
-            None if method == "Fetch.fulfillRequest" => Err(Refusal::unknown_paused_request()),
-            None => Ok(()),
+            None => Err(Refusal::unknown_paused_request()),
         }
     }
 

@@ -1,8 +1,9 @@
 //! What pages load beside their documents: judged at the guard's own `Fetch`, on the session of the page and of each OOPIF of
-//! it. What the task's own service and shared workers load is judged at the browser's.
+//! it, and once more at the browser's. What the task's own service and shared workers load, and what is gone (`departed.rs`), is
+//! judged at the browser's alone.
 //!
-//! For pages on those sessions and not on the browser's, where a request names its frame alone: that of a frame which a script has just
-//! made can be told before the frame is. It stands only where the task's policy may stop a request. The guard was attached
+//! Not only there, for a request names its frame and no more, and that of a frame which a script has just made can be told before the
+//! frame is. The guard's stands only where the task's policy may stop a request. The guard was attached
 //! before any client, so its `Fetch` is the one next to the network and sees what a client's own interception made of a URL.
 //! Requests of dedicated workers come on the session of the page.
 
